@@ -1,0 +1,1 @@
+"""Compaction without I/O: no SDK, no clock, no logging, no asyncio."""

@@ -1,0 +1,132 @@
+"""The neutral view of one request's history: what every decision is made on.
+
+It is a view, never a round trip: items stay the caller's own objects, and a neutral message (`{role, content, tool_calls?, tool_call_id?,
+name?}`) is built only when somebody asks to see it.  Sizes, digests and pairing need none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from compacting_client.core.exchanges import Exchanges, pair
+
+__all__ = ["Conversation", "Message", "Reader", "SYSTEM"]
+
+Message = dict[str, Any]
+"""A neutral message: role is system, user, assistant or tool."""
+
+SYSTEM = "system"
+
+
+class Reader(Protocol):
+    """How a format shows one item of its history."""
+
+    def neutral(self, item: Any) -> list[Message]:
+        """The item as neutral messages: one or more."""
+        ...
+
+    def weigh(self, item: Any) -> tuple[bytes, int]:
+        """The item's compact JSON without its media, and the tokens of the media by the provider's formula."""
+        ...
+
+    def meaning(self, item: Any, weighed: bytes) -> bytes:
+        """What the item says, without ids, cache marks and empty fields (DESIGN 4); `weighed` is its JSON, where it serves."""
+        ...
+
+
+class Conversation:
+    """A history of wire items, and what its format knows of each.
+
+    ``roles[i]``   neutral role of item *i*; an item of only tool results is "tool"
+    ``calls`` and ``answers``   item index -> tool call ids that it asks for or answers
+    ``links``      pairs of items that belong together for another reason
+    ``counts``     neutral messages per item, or None: one each
+    ``head``       neutral system messages that the provider keeps outside the history
+    ``tools``      the tool definitions as JSON-like data, or None
+    ``fixed``      items that are never cut, by a rule of the format
+    ``opens_with_user``   the provider wants a user turn first
+    ``alternates``        user and assistant texts take turns: some servers' templates insist on it
+    ``binds``      signed thinking is bound to what stood before it when it was made
+    ``waits``      why no new edit may be made now, or None
+    """
+
+    __slots__ = (
+        "alternates",
+        "answers",
+        "api",
+        "binds",
+        "calls",
+        "counts",
+        "exchanges",
+        "fixed",
+        "head",
+        "items",
+        "links",
+        "model",
+        "opens_with_user",
+        "reader",
+        "roles",
+        "tools",
+        "waits",
+    )
+
+    def __init__(
+        self,
+        *,
+        api: str,
+        model: str,
+        reader: Reader,
+        items: Sequence[Any],
+        roles: list[str],
+        calls: Mapping[int, Sequence[str]],
+        answers: Mapping[int, Sequence[str]],
+        links: Sequence[tuple[int, int]] = (),
+        counts: Sequence[int] | None = None,
+        head: Sequence[Message] = (),
+        tools: Any = None,
+        fixed: frozenset[int] = frozenset(),
+        opens_with_user: bool = False,
+        binds: bool = False,
+        waits: str | None = None,
+    ) -> None:
+        self.api, self.model, self.reader = api, model, reader
+        self.items, self.roles = items, roles
+        self.calls, self.answers, self.links = calls, answers, links
+        self.counts, self.head, self.tools, self.fixed = counts, head, tools, fixed
+        self.opens_with_user, self.binds, self.waits = opens_with_user, binds, waits
+        self.exchanges: Exchanges = pair(calls, answers, links, size=len(items))
+        self.alternates = _alternates(roles, calls)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def neutral(self, index: int) -> list[Message]:
+        """The neutral messages of item `index`."""
+        return self.reader.neutral(self.items[index])
+
+    def messages(self) -> list[Message]:
+        """The whole history as neutral messages, the system prompt first."""
+        return [*self.head, *(message for item in self.items for message in self.reader.neutral(item))]
+
+    def count(self) -> int:
+        """How many neutral messages there are."""
+        return len(self.head) + (len(self.items) if self.counts is None else sum(self.counts))
+
+    def question(self) -> int | None:
+        """The index of the last real user message, or None."""
+        for index in range(len(self.roles) - 1, -1, -1):
+            if self.roles[index] == "user":
+                return index
+        return None
+
+
+def _alternates(roles: Sequence[str], calls: Mapping[int, Sequence[str]]) -> bool:
+    """Whether user and plain assistant items take turns, beginning with the user; calls, results and systems aside."""
+    expected = "user"
+    for index, role in enumerate(roles):
+        if role == "user" or (role == "assistant" and index not in calls):
+            if role != expected:
+                return False
+            expected = "assistant" if role == "user" else "user"
+    return True

@@ -1,0 +1,90 @@
+"""Which items belong together: a tool call and its results are one unit, kept or dropped whole (DESIGN 3.1).
+
+A call is answered by the nearest following result of its id: a result is paired with the *nearest preceding unanswered* call, wherever it
+stands.  That one rule covers reused ids, results that are not adjacent, parallel batches and calls spread over several items
+(SEEDS C1, C2, P2; NousResearch/hermes-agent#70724).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+__all__ = ["Exchanges", "pair"]
+
+
+class Exchanges:
+    """The units of a history of `size` items.
+
+    ``owner[i]`` is the index of the first item of the unit that item *i* belongs to; ``members[first]`` lists the item indexes, in order, of
+    each unit of more than one item; ``position[i]`` says, for each answer of item *i*, which call of its call item it answers;
+    ``open`` holds the items that have an unanswered call.
+    """
+
+    __slots__ = ("members", "open", "owner", "position")
+
+    def __init__(self, size: int) -> None:
+        self.owner = list(range(size))
+        self.members: dict[int, list[int]] = {}
+        self.position: dict[int, list[int]] = {}
+        self.open: set[int] = set()
+
+    def unit(self, index: int) -> Sequence[int]:
+        """The item indexes of the unit that item `index` belongs to."""
+        first = self.owner[index]
+        return self.members.get(first) or (first,)
+
+    def join(self, one: int, other: int) -> None:
+        """Make the units of two items one."""
+        a, b = self.owner[one], self.owner[other]
+        if a == b:
+            return
+        first, second = min(a, b), max(a, b)
+        joined = sorted((*self.unit(first), *self.unit(second)))
+        self.members.pop(second, None)
+        self.members[first] = joined
+        for index in self.members[first]:
+            self.owner[index] = first
+
+
+def pair(
+    calls: Mapping[int, Sequence[str]],
+    answers: Mapping[int, Sequence[str]],
+    links: Iterable[tuple[int, int]] = (),
+    *,
+    size: int,
+) -> Exchanges:
+    """Group `size` items into units.
+
+    `calls` and `answers` map an item's index to the ids that it asks for or answers; `links` are pairs of items that belong together for
+    another reason.  An answer whose call is nowhere before it stays a unit of its own: it is the caller's own fault, and cut like any unit.
+    """
+    found = Exchanges(size)
+    waiting: dict[str, list[tuple[int, int]]] = {}
+    done: dict[str, tuple[int, int]] = {}
+    for index in sorted({*calls, *answers}):
+        _answer(index, answers.get(index, ()), waiting, done, found)
+        for position, call in enumerate(calls.get(index, ())):
+            waiting.setdefault(call, []).append((index, position))
+    for one, other in links:
+        found.join(one, other)
+    found.open = {index for stack in waiting.values() for index, _ in stack}
+    return found
+
+
+def _answer(
+    index: int,
+    ids: Sequence[str],
+    waiting: dict[str, list[tuple[int, int]]],
+    done: dict[str, tuple[int, int]],
+    found: Exchanges,
+) -> None:
+    """Pair the answers of one item with the calls before it."""
+    for call in ids:
+        stack = waiting.get(call)
+        if stack:
+            done[call] = stack.pop()
+        elif call not in done:
+            continue
+        where, position = done[call]  # a second answer to the same call stays with it
+        found.join(where, index)
+        found.position.setdefault(index, []).append(position)

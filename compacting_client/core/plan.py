@@ -1,0 +1,27 @@
+"""A decision about one history, as indexes: which items go, and what changes in those that stay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = ["Plan", "kept"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """``gone``: the indexes of the dropped items, ascending.  ``strip``: (start, stop), the items in which signed thinking is removed."""
+
+    gone: tuple[int, ...] = ()
+    strip: tuple[int, int] | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.gone) or self.strip is not None
+
+
+def kept(gone: Sequence[int], size: int) -> list[int]:
+    """The indexes of the items that stay, ascending."""
+    if not gone:
+        return list(range(size))
+    absent = set(gone)
+    return [index for index in range(size) if index not in absent]

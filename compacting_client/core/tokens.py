@@ -1,0 +1,59 @@
+"""Sizes: one serialisation of a message serves its estimate and its digest.
+
+The estimate is ctx-compact's: ceil(UTF-16 length of the compact JSON / 4), so that a budget means the same number in both (SEEDS 1).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import orjson
+
+__all__ = ["dump", "estimate", "of_length", "utf16_length"]
+
+_SORTED = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
+
+
+def dump(value: Any) -> bytes:
+    """Compact UTF-8 JSON with sorted keys.  Never raises for what a caller may put into a message: odd values count by their `repr`."""
+    try:
+        return orjson.dumps(value, _plain, _SORTED)
+    except (TypeError, ValueError, RecursionError):  # lone surrogates, integers over 64 bits, mixed keys, cycles
+        return _dump_slowly(value)
+
+
+def _plain(value: Any) -> Any:
+    """A typed object as the SDK would send it."""
+    model_dump = getattr(value, "model_dump", None)
+    if callable(model_dump):
+        return model_dump(mode="json", by_alias=True, exclude_none=True)
+    if isinstance(value, (set, frozenset)):
+        return sorted(map(repr, value))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return repr(value)
+
+
+def _dump_slowly(value: Any) -> bytes:
+    try:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
+    except (TypeError, ValueError, RecursionError):
+        text = repr(value)
+    return text.encode("utf-8", "surrogatepass")
+
+
+def utf16_length(data: bytes) -> int:
+    """The length, in UTF-16 code units, of UTF-8 text: what JavaScript calls its length."""
+    if data.isascii():
+        return len(data)
+    text = data.decode("utf-8", "surrogatepass")
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) >> 1
+
+
+def of_length(units: int) -> int:
+    """Tokens of a text of so many UTF-16 units: four to a token, rounded up."""
+    return (units + 3) >> 2
+
+
+def estimate(value: Any) -> int:
+    """The default estimate of one message, in tokens."""
+    return of_length(utf16_length(dump(value)))

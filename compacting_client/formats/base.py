@@ -1,0 +1,108 @@
+"""What every wire format offers to the rest, and the few helpers they share."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, Protocol
+
+import imagesize
+
+from compacting_client.core.conversation import Conversation
+from compacting_client.core.plan import Plan
+
+__all__ = ["Format", "Usage", "Unreadable", "Violation", "as_dict", "drained", "given", "picture_size"]
+
+
+class Violation(NamedTuple):
+    """One thing a provider would refuse: the rule's id, where it is broken, and the provider's wording."""
+
+    rule: str
+    where: str
+    message: str
+
+
+class Usage(NamedTuple):
+    """What the provider counted, in its own tokens.  `input_tokens` is the whole prompt, its cached part included."""
+
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+
+
+class Unreadable(Exception):
+    """The body does not have the shape of this API; it is left as it is, and the provider says what is wrong with it."""
+
+
+class Format(Protocol):
+    """One wire API.  Each module (or folder) of this package is one; it imports no SDK."""
+
+    @property
+    def API(self) -> str: ...  # noqa: N802 - a module constant, seen through the protocol
+    @property
+    def FIELD(self) -> str: ...  # noqa: N802
+
+    def held(self, body: Mapping[str, Any]) -> str | None:
+        """Why this request is to be left alone (the server holds the history), or None."""
+        ...
+
+    def read(self, body: Mapping[str, Any]) -> Conversation:
+        """The conversation of a request body.  Raises Unreadable."""
+        ...
+
+    def write(self, plan: Plan, conversation: Conversation, body: Mapping[str, Any]) -> dict[str, Any]:
+        """A new body whose kept items are the caller's own objects."""
+        ...
+
+    def check(self, body: Mapping[str, Any]) -> list[Violation]:
+        """What the provider would refuse in this body."""
+        ...
+
+    def usage(self, answer: Any) -> Usage | None:
+        """The usage that a response object, stream event or response JSON carries."""
+        ...
+
+    def refused_binding(self, status: int | None, text: str) -> bool:
+        """Whether this error says that signed thinking no longer matches the conversation before it."""
+        ...
+
+
+def given(value: Any) -> bool:
+    """Whether a value is data: neither None nor a sentinel of an SDK (NotGiven, Omit)."""
+    return value is not None and type(value).__name__ not in ("NotGiven", "Omit")
+
+
+def as_dict(value: Any) -> dict[str, Any] | None:
+    """A typed object or mapping as a plain dict; the very object where it is one; None for anything else."""
+    if type(value) is dict:
+        return value
+    if isinstance(value, Mapping):
+        return dict(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    dump = getattr(value, "model_dump", None)
+    if callable(dump):
+        dumped = dump(mode="json", by_alias=True, exclude_none=True)
+        return dumped if isinstance(dumped, dict) else None  # pyright: ignore[reportUnknownVariableType]
+    return None
+
+
+def drained(body: Mapping[str, Any], *fields: str) -> Mapping[str, Any]:
+    """`body` with the one-shot iterators of these fields made lists, once; the same object where there are none."""
+    once = {name: list(body[name]) for name in fields if isinstance(body.get(name), Iterator)}
+    if not once:
+        return body
+    return {**body, **once}
+
+
+def picture_size(data: str) -> tuple[int, int] | None:
+    """Width and height, in pixels, of a base64 picture (with or without a ``data:`` prefix), from its header; None where it hides them."""
+    if data.startswith("data:"):
+        data = data.partition(",")[2]
+    head = data[: 4 * 65_536]
+    try:
+        raw = base64.b64decode(head + "=" * (-len(head) % 4))
+        width, height = imagesize.get(io.BytesIO(raw))
+    except (ValueError, binascii.Error, OSError, IndexError, TypeError):
+        return None
+    return (int(width), int(height)) if width > 0 and height > 0 else None

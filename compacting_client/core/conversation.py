@@ -34,6 +34,10 @@ class Reader(Protocol):
         """What the item says, without ids, cache marks and empty fields (DESIGN 4); `weighed` is its JSON, where it serves."""
         ...
 
+    def strip(self, item: Any) -> Any:
+        """The item without signed thinking: the same object where it has none, None where nothing would be left."""
+        ...
+
 
 class Conversation:
     """A history of wire items, and what its format knows of each.

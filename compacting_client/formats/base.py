@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import io
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, Protocol
-
-import imagesize
+from typing import Any, NamedTuple, Protocol, cast
 
 from compacting_client.core.conversation import Conversation
 from compacting_client.core.plan import Plan
 
-__all__ = ["Format", "Usage", "Unreadable", "Violation", "as_dict", "drained", "given", "picture_size"]
+__all__ = ["Format", "Unreadable", "Usage", "Violation", "as_dict", "drained", "get", "given", "kind"]
 
 
 class Violation(NamedTuple):
@@ -60,8 +55,8 @@ class Format(Protocol):
         """What the provider would refuse in this body."""
         ...
 
-    def usage(self, answer: Any) -> Usage | None:
-        """The usage that a response object, stream event or response JSON carries."""
+    def usage(self, answer: Any, so_far: Usage | None = None) -> Usage | None:
+        """The usage that a response object, its JSON, or a stream event carries; `so_far` where it says nothing new."""
         ...
 
     def refused_binding(self, status: int | None, text: str) -> bool:
@@ -95,14 +90,12 @@ def drained(body: Mapping[str, Any], *fields: str) -> Mapping[str, Any]:
     return {**body, **once}
 
 
-def picture_size(data: str) -> tuple[int, int] | None:
-    """Width and height, in pixels, of a base64 picture (with or without a ``data:`` prefix), from its header; None where it hides them."""
-    if data.startswith("data:"):
-        data = data.partition(",")[2]
-    head = data[: 4 * 65_536]
-    try:
-        raw = base64.b64decode(head + "=" * (-len(head) % 4))
-        width, height = imagesize.get(io.BytesIO(raw))
-    except (ValueError, binascii.Error, OSError, IndexError, TypeError):
-        return None
-    return (int(width), int(height)) if width > 0 and height > 0 else None
+def get(value: Any, name: str) -> Any:
+    """A field of a dict or a typed object; None where it has none."""
+    return cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else getattr(value, name, None)
+
+
+def kind(block: Any) -> str:
+    """The ``type`` of a content block, a dict or a typed object; "" where it has none."""
+    found = get(block, "type")
+    return found if isinstance(found, str) else ""

@@ -1,0 +1,1 @@
+"""One module or folder per wire API.  Nothing here imports an SDK."""

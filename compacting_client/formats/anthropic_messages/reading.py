@@ -1,0 +1,266 @@
+"""Anthropic messages as a conversation, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from compacting_client.core.conversation import SYSTEM, Conversation, Message
+from compacting_client.core.plan import Plan, kept
+from compacting_client.core.tokens import dump
+from compacting_client.formats import canonical, media
+from compacting_client.formats.anthropic_messages import thinking
+from compacting_client.formats.base import Unreadable, Usage, as_dict, get, given, kind
+
+__all__ = ["API", "FIELD", "blocks_of", "held", "items_of", "read", "usage", "write"]
+
+API = "anthropic-messages"
+FIELD = "messages"
+
+_SERVER_CALLS = frozenset({"server_tool_use", "mcp_tool_use"})
+_KNOWN = thinking.THINKING | _SERVER_CALLS | {"text", "image", "document", "search_result", "tool_use", "container_upload"}
+
+
+def held(body: Mapping[str, Any]) -> str | None:
+    """A continued thread is on the server; `compaction` and `compact_*` edits ask the server itself to compact."""
+    if given(body.get("thread")) and get(body["thread"], "type") != "create":
+        return "the server holds the history"
+    edits = get(body.get("context_management"), "edits")
+    asked = isinstance(edits, (list, tuple)) and any(kind(edit).startswith("compact") for edit in cast("Sequence[Any]", edits))
+    return "the provider is asked to compact" if asked or given(body.get("compaction")) else None
+
+
+def read(body: Mapping[str, Any]) -> Conversation:
+    """The conversation of ``body["messages"]`` and ``body["system"]``.  Raises Unreadable where it is no list of messages."""
+    items = items_of(body)
+    blocks = [blocks_of(item) for item in items]
+    roles = [_role(item, parts) for item, parts in zip(items, blocks)]
+    pairs = _Pairs()
+    for index, parts in enumerate(blocks):
+        pairs.add(index, parts)
+    model = str(body.get("model") or "")
+    binds, enabled = thinking.binds(model, body), thinking.enabled(body)
+    opening = thinking.opening(roles, blocks) if enabled else None
+    fixed = {index for index, parts in enumerate(blocks) if roles[index] == "other" or (roles[index] != SYSTEM and not _all_known(parts))}
+    return Conversation(
+        api=API,
+        model=model,
+        reader=_Reader(),
+        items=items,
+        roles=roles,
+        calls=pairs.calls,
+        answers=pairs.answers,
+        links=[*pairs.links, *_neighbours(roles, blocks)],
+        counts=[_count(parts) for parts in blocks],
+        head=_head(body.get("system")),
+        tools=body["tools"] if given(body.get("tools")) else None,
+        fixed=frozenset(fixed if opening is None else fixed | {opening}),
+        opens_with_user=True,
+        binds=binds,
+        waits="open thinking loop" if binds and enabled and roles and roles[-1] == "tool" else None,
+    )
+
+
+def write(plan: Plan, conversation: Conversation, body: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of `body` without the items that go; kept blocks are the caller's own objects."""
+    messages = body[FIELD]
+    start, stop = plan.strip or (0, 0)
+    sent: list[Any] = []
+    for index in kept(plan.gone, len(conversation)):
+        item = messages[index]
+        if start <= index < stop and conversation.roles[index] == "assistant":
+            item = _stripped(item)
+        if item is not None:
+            sent.append(item)
+    return {**body, FIELD: sent}
+
+
+def usage(answer: Any, so_far: Usage | None = None) -> Usage | None:
+    """From a message, its JSON, or the stream events `message_start` and `message_delta`."""
+    counted = get(answer, "usage") or get(get(answer, "message"), "usage")
+    prompt, output = get(counted, "input_tokens"), get(counted, "output_tokens")
+    if not isinstance(output, int):
+        return so_far
+    if not isinstance(prompt, int):
+        return so_far._replace(output_tokens=output) if so_far else None
+    cached = get(counted, "cache_read_input_tokens") or 0
+    return Usage(prompt + cached + (get(counted, "cache_creation_input_tokens") or 0), cached, output)
+
+
+def items_of(body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The messages as plain dicts; their blocks may still be typed objects.  Raises Unreadable."""
+    messages = body.get(FIELD)
+    if not isinstance(messages, (list, tuple)):
+        raise Unreadable(f"{FIELD} is no list")
+    items = [as_dict(message) for message in cast("Sequence[Any]", messages)]
+    if None in items:
+        raise Unreadable(f"{FIELD}[{items.index(None)}] is no message")
+    return cast("list[dict[str, Any]]", items)
+
+
+def blocks_of(item: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The content blocks of a message as plain dicts; a string is one text block."""
+    content = item.get("content")
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    if not isinstance(content, (list, tuple)):
+        return []
+    return [as_dict(block) or {"type": "", "value": block} for block in cast("Sequence[Any]", content)]
+
+
+class _Pairs:
+    """Collects, item by item, the calls and results that have to find each other."""
+
+    def __init__(self) -> None:
+        self.calls: dict[int, list[str]] = {}
+        self.answers: dict[int, list[str]] = {}
+        self.links: list[tuple[int, int]] = []
+        self._servers: dict[str, int] = {}
+
+    def add(self, index: int, blocks: Sequence[Mapping[str, Any]]) -> None:
+        asked: list[str] = []
+        for block in blocks:
+            what = kind(block)
+            if what == "tool_use" or what in _SERVER_CALLS:
+                asked.append(str(block.get("id")))
+                self._link(index, block, what)
+            elif what.endswith("tool_result"):
+                call = str(block.get("tool_use_id"))
+                if call in asked:  # a server tool that ran inside this item
+                    asked.remove(call)
+                else:
+                    self.answers.setdefault(index, []).append(call)
+        if asked:
+            self.calls[index] = asked
+
+    def _link(self, index: int, block: Mapping[str, Any], what: str) -> None:
+        """A call made by running code belongs to the server tool that runs it (programmatic tool calling)."""
+        if what in _SERVER_CALLS:
+            self._servers[str(block.get("id"))] = index
+        caller = get(block.get("caller"), "tool_id")
+        if isinstance(caller, str) and caller in self._servers:
+            self.links.append((self._servers[caller], index))
+
+
+def _neighbours(roles: Sequence[str], blocks: Sequence[Sequence[Any]]) -> list[tuple[int, int]]:
+    """A system item stands after a user turn and before an assistant turn; thinking stays with what it led to in the next item."""
+    links: list[tuple[int, int]] = []
+    for index in range(len(roles) - 1):
+        role, after = roles[index], roles[index + 1]
+        if after == SYSTEM or (role == SYSTEM and after == "assistant"):
+            links.append((index, index + 1))
+        elif role == after == "assistant" and any(kind(block) in thinking.THINKING for block in blocks[index]):
+            links.append((index, index + 1))
+    return links
+
+
+def _role(item: Mapping[str, Any], blocks: Sequence[Any]) -> str:
+    role = item.get("role")
+    if role == "user":
+        return "tool" if blocks and all(kind(block) == "tool_result" for block in blocks) else "user"
+    return role if role in ("assistant", SYSTEM) else "other"
+
+
+def _all_known(blocks: Sequence[Any]) -> bool:
+    return all((what := kind(block)) in _KNOWN or what.endswith("tool_result") for block in blocks)
+
+
+def _count(blocks: Sequence[Any]) -> int:
+    results = sum(kind(block) == "tool_result" for block in blocks)
+    return results + 1 if results < len(blocks) else max(1, results)
+
+
+def _head(system: Any) -> list[Message]:
+    if not given(system) or not system:
+        return []
+    return [{"role": SYSTEM, "content": _text(system if isinstance(system, str) else [as_dict(block) or block for block in system])}]
+
+
+def _stripped(item: Any) -> Any:
+    """A message without thinking; None where what is left would be refused as empty (vercel/ai#13430)."""
+    left = thinking.without_thinking(get(item, "content"))
+    if left is None:
+        return item
+    if all(kind(block) == "text" and not str(get(block, "text")).strip() for block in left):
+        return None
+    return {**(as_dict(item) or {}), "content": left}
+
+
+class _Reader:
+    """How one message is shown, weighed and told apart."""
+
+    def neutral(self, item: Any) -> list[Message]:
+        shown: list[Message] = []
+        rest: list[Any] = []
+        calls: list[dict[str, Any]] = []
+        for block in blocks_of(item):
+            if kind(block) == "tool_result":
+                shown.append({"role": "tool", "tool_call_id": str(block.get("tool_use_id")), "content": _text(block.get("content"))})
+            elif kind(block) == "tool_use":
+                function = {"name": block.get("name"), "arguments": dump(block.get("input")).decode("utf-8", "replace")}
+                calls.append({"id": block.get("id"), "type": "function", "function": function})
+            else:
+                rest.append(block)
+        if rest or calls or not shown:
+            message: Message = {"role": item.get("role"), "content": _text(rest) if rest else None if calls else ""}
+            shown.append({**message, "tool_calls": calls} if calls else message)
+        return shown
+
+    def weigh(self, item: Any) -> tuple[bytes, int]:
+        if type(item.get("content")) is str:
+            return dump(item), 0
+        light, tokens = _without_media(blocks_of(item))
+        return (dump({**item, "content": light}), tokens) if tokens else (dump(item), 0)
+
+    def meaning(self, item: Any, weighed: bytes) -> bytes:
+        if len(item) == 2 and type(item.get("content")) is str:
+            return weighed
+        said = [_meant(block) for block in blocks_of(item)]
+        only_text = len(said) == 1 and isinstance(said[0], str)
+        return dump({**canonical.fields(item, "content"), "content": said[0] if only_text else said})
+
+    def strip(self, item: Any) -> Any:
+        return _stripped(item) if item.get("role") == "assistant" else item
+
+
+def _meant(block: Mapping[str, Any]) -> Any:
+    if kind(block) == "tool_use":
+        return [block.get("name"), canonical.arguments(block.get("input"))]
+    return canonical.block({name: value for name, value in block.items() if name != "caller"})
+
+
+def _text(value: Any) -> Any:
+    """Blocks of text alone as text; anything else as it is."""
+    if isinstance(value, (list, tuple)):
+        blocks = cast("Sequence[Any]", value)
+        return "\n".join(str(get(block, "text")) for block in blocks) if all(kind(block) == "text" for block in blocks) else list(blocks)
+    return value
+
+
+def _without_media(blocks: Sequence[Any]) -> tuple[list[Any], int]:
+    """The blocks without the data of pictures and documents, and the tokens that those cost."""
+    light: list[Any] = []
+    tokens = 0
+    for each in blocks:
+        block = as_dict(each) or {}
+        content = block.get("content")
+        if kind(block) in ("image", "document") and get(block.get("source"), "type") in ("base64", "url", "file"):
+            source = as_dict(block.get("source")) or {}
+            tokens += _picture_tokens(source) if kind(block) == "image" else media.document_tokens(str(source.get("data") or ""))
+            light.append({**block, "source": None})
+        elif isinstance(content, (list, tuple)) and kind(block).endswith("tool_result"):
+            inner, inside = _without_media(cast("Sequence[Any]", content))
+            tokens += inside
+            light.append({**block, "content": inner} if inside else each)
+        else:
+            light.append(each)
+    return light, tokens
+
+
+def _picture_tokens(source: Mapping[str, Any]) -> int:
+    """The provider's vision guide: width x height / 750 after fitting into 1,568 pixels; at most about 1,600."""
+    size = media.picture_size(str(source.get("data") or "")) if source.get("type") == "base64" else None
+    if size is None:
+        return 1_600
+    scale = min(1.0, 1568 / max(size))
+    return min(1_600, max(1, int(size[0] * scale * size[1] * scale / 750)))

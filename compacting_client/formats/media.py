@@ -1,0 +1,51 @@
+"""Pictures, documents and sound are counted by what a model reads of them, never by their base64 (DESIGN 5)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import re
+
+import imagesize
+
+__all__ = ["audio_tokens", "document_tokens", "picture_size"]
+
+_HEADER = 4 * 65_536  # base64 characters that surely hold a picture's header, a JPEG's embedded thumbnail included
+_PAGE = re.compile(rb"/Type\s*/Page(?![a-zA-Z])")
+PAGE_TOKENS = 3_000
+"""One PDF page: the upper end of the text figure in Anthropic's PDF guide (1,500 to 3,000 a page); OpenAI gives none."""
+AUDIO_TOKENS_PER_SECOND = 10
+"""OpenAI's audio guide: user audio is one token per 100 ms."""
+_BYTES_PER_SECOND = {"wav": 48_000, "mp3": 16_000}
+
+
+def decoded(data: str, limit: int | None = None) -> bytes:
+    """The bytes of base64 text, with or without a ``data:`` prefix; what cannot be decoded is empty."""
+    if data.startswith("data:"):
+        data = data.partition(",")[2]
+    head = data if limit is None else data[:limit]
+    try:
+        return base64.b64decode(head + "=" * (-len(head) % 4))
+    except (ValueError, binascii.Error):
+        return b""
+
+
+def picture_size(data: str) -> tuple[int, int] | None:
+    """Width and height in pixels, from a base64 picture's header; None where it does not tell."""
+    try:
+        width, height = imagesize.get(io.BytesIO(decoded(data, _HEADER)))
+    except Exception:  # noqa: BLE001 - a broken header in the caller's picture must not cost the request
+        return None
+    return (int(width), int(height)) if width > 0 and height > 0 else None
+
+
+def document_tokens(data: str) -> int:
+    """A base64 document: by its pages where it is a PDF that shows them, one page otherwise."""
+    return PAGE_TOKENS * max(1, len(_PAGE.findall(decoded(data))))
+
+
+def audio_tokens(data: str, kind: str) -> int:
+    """Base64 sound, by the usual bit rate of its kind."""
+    seconds = len(data) * 3 // 4 / _BYTES_PER_SECOND.get(kind, 16_000)
+    return 1 + int(seconds * AUDIO_TOKENS_PER_SECOND)

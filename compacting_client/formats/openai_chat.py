@@ -1,0 +1,247 @@
+"""OpenAI chat completions, and the many servers that speak it.
+
+Rules and their wording: the provider's errors as quoted in public reports (named beside each rule).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from compacting_client.core.conversation import SYSTEM, Conversation, Message
+from compacting_client.core.plan import Plan, kept
+from compacting_client.core.tokens import dump
+from compacting_client.formats import canonical, media
+from compacting_client.formats.base import Unreadable, Usage, Violation, as_dict, get, given, kind
+
+__all__ = ["API", "FIELD", "check", "held", "read", "refused_binding", "usage", "write"]
+
+API = "openai-chat"
+FIELD = "messages"
+
+_ROLES = {
+    "system": SYSTEM,
+    "developer": SYSTEM,
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+    "function": "tool",
+}
+_MEDIA = frozenset({"image_url", "input_audio", "file"})
+_KNOWN_PARTS = _MEDIA | {"text", "refusal", "thinking", "reference", "document_url", "video_url"}
+
+
+def held(body: Mapping[str, Any]) -> str | None:
+    """OpenRouter is asked to compact by itself (its `middle-out` transform, its context-compression plugin)."""
+    plugins = body.get("plugins") if given(body.get("plugins")) else ()
+    asked = isinstance(plugins, (list, tuple)) and any(
+        isinstance(plugin, dict) and cast("dict[str, Any]", plugin).get("id") == "context-compression"
+        for plugin in cast("Sequence[Any]", plugins)
+    )
+    return "the provider is asked to compact" if asked or body.get("transforms") == ["middle-out"] else None
+
+
+def read(body: Mapping[str, Any]) -> Conversation:
+    """The conversation of ``body["messages"]``: dicts or typed objects.  Raises Unreadable where it is no list of messages."""
+    items: list[dict[str, Any]] = []
+    roles: list[str] = []
+    calls: dict[int, list[str]] = {}
+    answers: dict[int, list[str]] = {}
+    for index, message in enumerate(_messages(body)):
+        item = as_dict(message)
+        if item is None:
+            raise Unreadable(f"messages[{index}] is no message")
+        items.append(item)
+        role = _ROLES.get(item.get("role", ""), "other")
+        roles.append(role)
+        if role == "assistant" and (asked := [_call_id(call) for call in _calls(item)]):
+            calls[index] = asked
+        elif role == "tool":
+            answers[index] = [_answer_id(item)]
+    return Conversation(
+        api=API,
+        model=str(body.get("model") or ""),
+        reader=_Reader(),
+        items=items,
+        roles=roles,
+        calls=calls,
+        answers=answers,
+        tools=next((body[name] for name in ("tools", "functions") if given(body.get(name))), None),
+        fixed=frozenset(index for index, item in enumerate(items) if roles[index] == "other" or _has_unknown_part(item)),
+    )
+
+
+def write(plan: Plan, conversation: Conversation, body: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of `body` without the items that go; the rest are the caller's own objects."""
+    messages = body[FIELD]
+    return {**body, FIELD: [messages[index] for index in kept(plan.gone, len(conversation))]}
+
+
+def usage(answer: Any, so_far: Usage | None = None) -> Usage | None:
+    """From a completion, a chunk, or their JSON."""
+    counted = get(answer, "usage")
+    prompt = get(counted, "prompt_tokens")
+    if not isinstance(prompt, int):
+        return so_far
+    cached = get(get(counted, "prompt_tokens_details"), "cached_tokens")
+    return Usage(prompt, cached or 0, get(counted, "completion_tokens") or 0)
+
+
+def refused_binding(status: int | None, text: str) -> bool:
+    """Nothing is bound to its place in this API."""
+    return False
+
+
+def check(body: Mapping[str, Any]) -> list[Violation]:
+    """What the provider would refuse: pairing, its order, and empty content."""
+    found: list[Violation] = []
+    messages = [as_dict(message) or {} for message in _messages(body)]
+    if not messages:
+        return [Violation("oc-empty", FIELD, f"Invalid '{FIELD}': empty array. Expected an array with minimum length 1.")]
+    waiting: list[str] = []
+    asked: list[str] = []
+    for index, item in enumerate(messages):
+        where = f"messages[{index}]"
+        if item.get("role") == "tool":
+            call = _answer_id(item)
+            if call in waiting:
+                waiting.remove(call)
+            elif call not in asked:  # miurla/morphic#136
+                found.append(Violation("oc-tool-orphan", where, "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."))
+            continue
+        if waiting:
+            found.append(_unanswered(where, waiting))
+        asked = [_call_id(call) for call in item.get("tool_calls") or ()] if item.get("role") == "assistant" else []
+        waiting = list(asked)
+        found.extend(_content_rules(where, item))
+    if waiting:
+        found.append(_unanswered(f"messages[{len(messages) - 1}]", waiting))
+    return found
+
+
+def _unanswered(where: str, waiting: Sequence[str]) -> Violation:
+    # aliasrobotics/cai#111
+    return Violation(
+        "oc-tool-unanswered",
+        where,
+        "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. "
+        f"The following tool_call_ids did not have response messages: {', '.join(waiting)}",
+    )
+
+
+def _content_rules(where: str, item: Mapping[str, Any]) -> list[Violation]:
+    found: list[Violation] = []
+    if item.get("tool_calls") == []:
+        found.append(Violation("oc-tool-calls-empty", where, f"Invalid '{where}.tool_calls': empty array. Expected an array with minimum length 1."))
+    spoken = any(item.get(name) for name in ("tool_calls", "function_call", "refusal", "audio"))
+    if item.get("content") is None and not (item.get("role") == "assistant" and spoken):  # docker/docker-agent#63
+        found.append(Violation("oc-content-null", where, "Invalid value for 'content': expected a string, got null."))
+    return found
+
+
+class _Reader:
+    """How one chat message is shown, weighed and told apart."""
+
+    def neutral(self, item: Any) -> list[Message]:
+        role = _ROLES.get(item.get("role", ""), "user")
+        message: Message = {"role": role, "content": _text(item.get("content"))}
+        if role == "assistant" and (asked := _calls(item)):
+            message["tool_calls"] = list(asked)
+        if role == "tool":
+            message["tool_call_id"] = _answer_id(item)
+        if isinstance(item.get("name"), str):
+            message["name"] = item["name"]
+        return [message]
+
+    def weigh(self, item: Any) -> tuple[bytes, int]:
+        parts = item.get("content")
+        if type(parts) is not list or not any(kind(part) in _MEDIA for part in cast("list[Any]", parts)):
+            return dump(item), 0
+        tokens, light = 0, list[Any]()
+        for part in cast("list[Any]", parts):
+            if kind(part) in _MEDIA:
+                tokens += _media_tokens(cast("dict[str, Any]", part))
+                light.append({"type": kind(part)})
+            else:
+                light.append(part)
+        return dump({**item, "content": light}), tokens
+
+    def meaning(self, item: Any, weighed: bytes) -> bytes:
+        if len(item) == 2 and type(item.get("content")) is str:
+            return weighed
+        asked = [[_function(call).get("name"), canonical.arguments(_function(call).get("arguments"))] for call in _calls(item)]
+        apart = ("tool_calls", "function_call", "name") if item.get("role") == "tool" else ("tool_calls", "function_call")
+        said = canonical.fields(item, *apart)
+        return dump({**said, "calls": asked} if asked else said)
+
+    def strip(self, item: Any) -> Any:
+        return item
+
+
+def _messages(body: Mapping[str, Any]) -> Sequence[Any]:
+    messages = body.get(FIELD)
+    if not isinstance(messages, (list, tuple)):
+        raise Unreadable(f"{FIELD} is no list")
+    return cast("Sequence[Any]", messages)
+
+
+def _has_unknown_part(item: Mapping[str, Any]) -> bool:
+    parts = item.get("content")
+    return type(parts) is list and any(kind(part) not in _KNOWN_PARTS for part in cast("list[Any]", parts))
+
+
+def _calls(item: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The tool calls of an assistant message, a `function_call` of the older kind included."""
+    asked = item.get("tool_calls")
+    if isinstance(asked, (list, tuple)) and asked:
+        return [call for each in cast("Sequence[Any]", asked) if (call := as_dict(each)) is not None]
+    older = as_dict(item.get("function_call"))
+    return [{"id": f"function:{older.get('name')}", "type": "function", "function": older}] if older else []
+
+
+def _call_id(call: Any) -> str:
+    return str((as_dict(call) or {}).get("id"))
+
+
+def _answer_id(item: Mapping[str, Any]) -> str:
+    if item.get("role") == "function":
+        return f"function:{item.get('name')}"
+    return str(item.get("tool_call_id"))
+
+
+def _function(call: Mapping[str, Any]) -> Mapping[str, Any]:
+    custom = as_dict(call.get("custom"))
+    if custom is not None:
+        return {"name": custom.get("name"), "arguments": custom.get("input")}
+    return as_dict(call.get("function")) or {}
+
+
+def _text(value: Any) -> Any:
+    """A content list of text alone as text; anything else as it is."""
+    if isinstance(value, (list, tuple)):
+        parts = cast("Sequence[Any]", value)
+        if all(kind(part) == "text" for part in parts):
+            return "\n".join(str(part.get("text")) for part in parts)
+        return list(parts)
+    return value
+
+
+def _media_tokens(part: Mapping[str, Any]) -> int:
+    what = part["type"]
+    data = as_dict(part.get(what)) or {}
+    if what == "image_url":
+        return _picture_tokens(str(data.get("url") or ""), data.get("detail"))
+    if what == "input_audio":
+        return media.audio_tokens(str(data.get("data") or ""), str(data.get("format") or ""))
+    return media.document_tokens(str(data.get("file_data") or ""))
+
+
+def _picture_tokens(url: str, detail: Any) -> int:
+    """OpenAI's vision guide (gpt-4o family): 85, and 170 for each 512-pixel tile after fitting into 2,048 and to 768 on the short side."""
+    if detail == "low":
+        return 85
+    width, height = (media.picture_size(url) if url.startswith("data:") else None) or (1024, 1024)
+    scale = min(1.0, 2048 / max(width, height))
+    scale *= min(1.0, 768 / (min(width, height) * scale))
+    across, down = -(-int(width * scale) // 512), -(-int(height * scale) // 512)
+    return 85 + 170 * max(1, across) * max(1, down)

@@ -1,0 +1,63 @@
+"""Token counts of the loopback provider: an estimate, and a prompt cache to read it from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import threading
+from collections.abc import Iterable
+from typing import Any, cast
+
+__all__ = ["PromptCache", "estimate", "utf16"]
+
+MEDIA = "m" * 6_400  # stands for a picture or document: about 1,600 tokens, whatever its base64 weighs
+
+
+def canonical(value: Any) -> str:
+    """JSON of any value, the same for equal values."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def utf16(value: Any) -> int:
+    """Size of the compact JSON of a value, in UTF-16 code units, inline media at a flat rate."""
+    return len(canonical(_without_media(value)).encode("utf-16-le", "surrogatepass")) // 2
+
+
+def estimate(values: Iterable[Any]) -> int:
+    """Tokens of these JSON values: a quarter of their size, rounded up."""
+    return math.ceil(sum(map(utf16, values)) / 4)
+
+
+def _without_media(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_media(each) for each in cast("list[Any]", value)]
+    if isinstance(value, str):
+        return MEDIA if value.startswith("data:") and len(value) > len(MEDIA) else value
+    if not isinstance(value, dict):
+        return value
+    fields = cast("dict[str, Any]", value)
+    inline = "media_type" in fields or "format" in fields
+    return {name: MEDIA if inline and name == "data" else _without_media(each) for name, each in fields.items()}
+
+
+class PromptCache:
+    """Remembers the prompts of accepted requests, as if each carried cache marks and no entry ever expired."""
+
+    def __init__(self) -> None:
+        self._prefixes: set[bytes] = set()
+        self._lock = threading.Lock()
+
+    def read(self, scope: str, items: Iterable[tuple[Any, Any]]) -> int:
+        """Tokens of the longest run of leading items that an earlier prompt of this scope began with; then keep this one.
+
+        items: (what is counted, what identifies it), in prompt order: tools, system, messages.
+        """
+        digest, cached, hit = scope.encode(), 0, True
+        with self._lock:
+            for counted, identity in items:
+                digest = hashlib.sha256(digest + canonical(identity).encode("utf-8", "surrogatepass")).digest()
+                hit = hit and digest in self._prefixes
+                cached += utf16(counted) if hit else 0
+                self._prefixes.add(digest)
+        return math.ceil(cached / 4)

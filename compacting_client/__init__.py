@@ -1,0 +1,47 @@
+"""Your own OpenAI or Anthropic client, whose requests leave with a history that fits, is accepted, and is accounted for."""
+
+from compacting_client import memory
+from compacting_client.control import Control, control
+from compacting_client.errors import BudgetError, CompactingError, ConfigError, PolicyError, UnsupportedClientError
+from compacting_client.events import (
+    CompactionApplied,
+    CompactionRecovered,
+    CompactionRejected,
+    CompactionSkipped,
+    ContentDropped,
+    ContentReplaced,
+    ContentReused,
+    Event,
+)
+from compacting_client.plain import acompact_with_summary, compact, compact_with_summary, estimate_tokens
+from compacting_client.policies import DropOldest, Policy
+from compacting_client.report import Report
+from compacting_client.wrap import compacting, is_compacting
+
+__all__ = [
+    "BudgetError",
+    "CompactingError",
+    "CompactionApplied",
+    "CompactionRecovered",
+    "CompactionRejected",
+    "CompactionSkipped",
+    "ConfigError",
+    "ContentDropped",
+    "ContentReplaced",
+    "ContentReused",
+    "Control",
+    "DropOldest",
+    "Event",
+    "Policy",
+    "PolicyError",
+    "Report",
+    "UnsupportedClientError",
+    "acompact_with_summary",
+    "compact",
+    "compact_with_summary",
+    "compacting",
+    "control",
+    "estimate_tokens",
+    "is_compacting",
+    "memory",
+]

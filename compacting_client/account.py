@@ -1,0 +1,116 @@
+"""From an outcome to events and a report: what went, what stands in its place, what was used again."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any
+
+from compacting_client.core.compaction import Outcome
+from compacting_client.events import CompactionApplied, CompactionRejected, ContentDropped, ContentReplaced, ContentReused, Event
+from compacting_client.report import Report, Verdict
+
+__all__ = ["applied", "details", "fill", "fresh_events", "verdicts"]
+
+_REASONS = {"tokens": "over the token budget", None: "remembered cut"}
+
+
+def fill(report: Report, outcome: Outcome, budget: int | float | None) -> None:
+    """Put an outcome's figures into the report."""
+    conversation, plan = outcome.conversation, outcome.plan
+    counts = conversation.counts
+    lost = set(plan.gone) | {index for index, left in outcome.stripped.items() if left == 0}
+    gone = len(lost) if counts is None else sum(counts[index] for index in lost)
+    report.changed = bool(plan)
+    report.reason = outcome.reason
+    report.trigger = outcome.choice.trigger if outcome.choice is not None else None
+    report.tokens_before, report.tokens_after = outcome.tokens_before, outcome.tokens_after
+    report.tokens_overhead = outcome.measured.overhead
+    report.messages_before = conversation.count()
+    report.messages_after = report.messages_before - gone
+    report.fits = budget is None or report.tokens_after <= budget
+    report.details = lambda: details(outcome, report.request_id)
+
+
+def details(outcome: Outcome, request_id: str) -> tuple[list[ContentDropped], list[ContentReplaced], list[ContentReused]]:
+    """All that is absent, replaced and reused."""
+    dropped = [_dropped(outcome, unit, request_id) for unit in sorted(outcome.ages)]
+    replaced = [_stripped(outcome, index, left, request_id) for index, left in sorted(outcome.stripped.items())]
+    return dropped, replaced, _reused(outcome, request_id)
+
+
+def fresh_events(outcome: Outcome, request_id: str) -> list[Event]:
+    """An event for each unit that went now, each item that was stripped, and each thing used again."""
+    replaced = [_stripped(outcome, index, left, request_id) for index, left in sorted(outcome.stripped.items())]
+    return [*(_dropped(outcome, unit, request_id) for unit in outcome.fresh), *replaced, *_reused(outcome, request_id)]
+
+
+def applied(report: Report, outcome: Outcome) -> CompactionApplied:
+    """The event of a changed request."""
+    return CompactionApplied(
+        request_id=report.request_id,
+        api=report.api,
+        model=report.model,
+        policy=report.policy,
+        trigger=report.trigger,
+        tokens_before=report.tokens_before,
+        tokens_after=report.tokens_after,
+        messages_before=report.messages_before,
+        messages_after=report.messages_after,
+        fits=report.fits,
+        target=outcome.choice.target if outcome.choice is not None else None,
+        duration_ms=report.duration_ms,
+    )
+
+
+def rejected(outcome: Outcome, request_id: str) -> list[CompactionRejected]:
+    """An event for each plan that the provider would have refused."""
+    return [CompactionRejected(request_id=request_id, rules=rules, instead=instead) for rules, instead in outcome.rejected]
+
+
+def verdicts(outcome: Outcome) -> tuple[Verdict, ...]:
+    """What happens to each unit, in order."""
+    exchanges, found = outcome.conversation.exchanges, list[Verdict]()
+    for unit, first in enumerate(exchanges.owner):
+        if unit != first:
+            continue
+        members = exchanges.unit(unit)
+        verdict: Any = "dropped" if unit in outcome.ages else "stripped" if outcome.stripped.keys() & set(members) else "kept"
+        roles = tuple(message["role"] for index in members for message in outcome.conversation.neutral(index))
+        tokens = sum(outcome.measured.sizes[index] for index in members)
+        found.append(Verdict(members[0], members[-1], roles, tokens, verdict))
+    return tuple(found)
+
+
+def _facts(outcome: Outcome, indexes: tuple[int, ...]) -> dict[str, Any]:
+    """What dropped and replaced events have in common."""
+    messages = tuple(message for index in indexes for message in outcome.conversation.neutral(index))
+    calls = [call for message in messages for call in message.get("tool_calls") or ()]
+    said = b"".join(map(outcome.measured.meaning, indexes))
+    return {
+        "first": indexes[0],
+        "last": indexes[-1],
+        "roles": tuple(message["role"] for message in messages),
+        "tools": tuple(str((call.get("function") or call.get("custom") or {}).get("name")) for call in calls),
+        "tokens": sum(outcome.measured.sizes[index] for index in indexes),
+        "digest": blake2b(said, digest_size=8).hexdigest(),
+        "messages": messages,
+    }
+
+
+def _dropped(outcome: Outcome, unit: int, request_id: str) -> ContentDropped:
+    age = outcome.ages[unit]
+    trigger = outcome.choice.trigger if outcome.choice is not None and age == 0 else None
+    facts = _facts(outcome, tuple(outcome.conversation.exchanges.unit(unit)))
+    return ContentDropped(request_id=request_id, reason=_REASONS.get(trigger, str(trigger)), since=age, **facts)
+
+
+def _stripped(outcome: Outcome, index: int, left: int | float, request_id: str) -> ContentReplaced:
+    facts = _facts(outcome, (index,))
+    return ContentReplaced(request_id=request_id, kind="stripped", tokens_after=left, reason="thinking from before an edit", **facts)
+
+
+def _reused(outcome: Outcome, request_id: str) -> list[ContentReused]:
+    if outcome.reused is None:
+        return []
+    saved = sum(outcome.measured.sizes[index] for index in outcome.known.items(outcome.reused))
+    return [ContentReused(request_id=request_id, kind="cut", age=outcome.uses, tokens_saved=saved)]

@@ -1,0 +1,129 @@
+"""`control(client)`: the handle on a wrapped client, which itself has only its SDK's own attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Generic, TypeVar
+
+from compacting_client.bindings import bind, bound, forms, unbound
+from compacting_client.core.measure import Measure
+from compacting_client.core.recognition import Recognition
+from compacting_client.errors import ConfigError, UnsupportedClientError
+from compacting_client.formats.base import Unreadable
+from compacting_client.lifecycle import Previewed
+from compacting_client.policies import Policy
+from compacting_client.report import Report
+from compacting_client.session import Session
+from compacting_client.settings import policy_of
+from compacting_client.validation import is_async
+
+__all__ = ["Control", "control"]
+
+ClientT = TypeVar("ClientT")
+
+
+def control(client: ClientT) -> Control[ClientT]:
+    """The handle on a wrapped client.  Raises UnsupportedClientError for a client that is not wrapped."""
+    session = bound(client)
+    if session is None:
+        raise UnsupportedClientError(f"{client!r} is not wrapped; control() takes what compacting() returned, or a client derived from it")
+    return Control(client, session)
+
+
+class Control(Generic[ClientT]):
+    """Reads the account of a wrapped client's requests, and changes what is in force for some of them."""
+
+    def __init__(self, client: ClientT, session: Session) -> None:
+        self._client, self._session = client, session
+
+    @property
+    def policy(self) -> Policy | None:
+        """The policy in force here and now; None is off."""
+        return self._session.policy()
+
+    @property
+    def last_report(self) -> Report | None:
+        """The last report of this thread or task, or None.  Inside gathered tasks use `report_for` or `capture`."""
+        return self._session.last_report()
+
+    def report_for(self, response: Any) -> Report | None:
+        """The report of what a call returned: an object, a stream, a stream helper, a raw response; else None."""
+        return self._session.reports.of(response)
+
+    @contextmanager
+    def capture(self) -> Iterator[list[Report]]:
+        """Collects the reports made inside, in order, those of tasks that are created inside included."""
+        reports: list[Report] = []
+        with self._session.scope(reports=reports):
+            yield reports
+
+    def using(self, policy: Any) -> AbstractContextManager[None]:
+        """Puts another policy in force inside, for frameworks that cannot pass anything.  Raises ConfigError."""
+        return self._session.scope(policy=(policy_of(policy),))
+
+    def with_policy(self, policy: Any) -> ClientT:
+        """A client like this one under another policy, sharing its memory.  Raises ConfigError."""
+        return bind(unbound(self._client), self._session.derive(policy_of(policy)))
+
+    def preview(self, method: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Report:
+        """What a call of `method` with these arguments would send: nothing is sent or stored.
+
+        The report's ``body`` is the wire JSON, its ``verdicts`` say what happens to each unit.  Raises ConfigError for a method of an async
+        client (use `apreview`), or one that makes no request through this client.
+        """
+        if is_async(method):
+            raise ConfigError("this method is async; use apreview()")
+        with self._session.scope(preview=True):
+            try:
+                result = method(*args, **kwargs)
+                if hasattr(result, "__enter__"):  # `.stream()` and `.with_streaming_response` send on entering
+                    with result:
+                        pass
+            except Previewed as preview:
+                return preview.report
+        raise ConfigError(f"{method!r} made no request through this client; pass a method of the wrapped client that carries a history")
+
+    async def apreview(self, method: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Report:
+        """`preview` for async clients."""
+        with self._session.scope(preview=True):
+            try:
+                result = method(*args, **kwargs)
+                if hasattr(result, "__await__"):
+                    result = await result
+                if hasattr(result, "__aenter__"):
+                    async with result:
+                        pass
+            except Previewed as preview:
+                return preview.report
+        raise ConfigError(f"{method!r} made no request through this client; pass a method of the wrapped client that carries a history")
+
+    def forget(self, messages: Iterable[Any] | None = None) -> None:
+        """Forget what was decided for the conversation that opens like `messages` (the list a call takes), or for all of them.
+
+        Raises ConfigError where `messages` are no messages of this client's API, or an async ``memory_key`` would have to be awaited.
+        """
+        store = self._session.settings.memory
+        if messages is None:
+            store.forget()
+            return
+        listed = list(messages)
+        keys = {key for wire in forms if (key := self._key(wire, listed)) is not None}
+        if not keys:
+            raise ConfigError("messages must be the list of messages that a call of this client takes")
+        for key in keys:
+            store.forget(key)
+
+    def _key(self, wire: Any, messages: list[Any]) -> str | None:
+        try:
+            conversation = wire.read({wire.FIELD: messages})
+        except Unreadable:
+            return None
+        measured = Measure(conversation)
+        steps = Recognition(conversation, measured, "", self._session.settings.memory_key).opening()
+        try:
+            step = next(steps)
+            while True:
+                step = steps.send([step.function(argument) for argument in step.arguments])  # type: ignore[union-attr]
+        except StopIteration as done:
+            return done.value

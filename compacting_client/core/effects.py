@@ -1,0 +1,49 @@
+"""What the core cannot do itself.  Compaction yields these, and is sent the answers; the shell performs them, sync or async alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from compacting_client.core.prefix import Entry
+
+__all__ = ["Ask", "Effect", "Recall", "Remember", "Reuse"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Call one of the caller's functions on each of these arguments.  Answer: the list of what it returned.
+
+    `name` is the setting it came from; it stands in the PolicyError if the function raises.
+    """
+
+    name: str
+    function: Callable[[Any], Any]
+    arguments: Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """Look a conversation up.  Answer: [(entry, how often it was used), ...], newest first; [] where nothing is known or the store is down."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Remember:
+    """Store a new entry for a conversation.  No answer."""
+
+    key: str
+    entry: Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """Count one more use of an entry.  No answer."""
+
+    key: str
+    entry: Entry
+
+
+Effect = Ask | Recall | Remember | Reuse

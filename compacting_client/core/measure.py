@@ -1,0 +1,106 @@
+"""One counter for trigger, cut and report (DESIGN 5), and the serialisations that it shares with the digests."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from typing import Any
+
+from compacting_client.core.conversation import SYSTEM, Conversation, Message
+from compacting_client.core.effects import Ask, Effect
+from compacting_client.core.plan import Plan
+from compacting_client.core.tokens import dump, estimate, of_length, utf16_length
+from compacting_client.errors import PolicyError
+
+__all__ = ["Measure", "measure", "sizes_without_thinking"]
+
+Tokens = int | float
+
+
+class Measure:
+    """Tokens of each item, and of what is not in the history.
+
+    ``sizes[i]`` tokens of item *i*;  ``overhead`` tokens of the system prompt (inside the history or not) and of the tools.
+    """
+
+    __slots__ = ("_conversation", "_weighed", "overhead", "sizes")
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+        self._weighed: list[tuple[bytes, int] | None] = [None] * len(conversation)
+        self.sizes: list[Tokens] = []
+        self.overhead: Tokens = 0
+
+    def weigh(self, index: int) -> tuple[bytes, int]:
+        """The item's JSON without media, and the tokens of its media; made once."""
+        found = self._weighed[index]
+        if found is None:
+            found = self._weighed[index] = self._conversation.reader.weigh(self._conversation.items[index])
+        return found
+
+    def estimate(self) -> None:
+        """Fill in the default estimate."""
+        weigh, roles = self.weigh, self._conversation.roles
+        for index in range(len(self._conversation)):
+            data, extra = weigh(index)
+            self.sizes.append(of_length(utf16_length(data)) + extra)
+        tools = self._conversation.tools
+        self.overhead = sum(map(estimate, self._conversation.head)) + (of_length(utf16_length(dump(tools))) if tools is not None else 0)
+        self.overhead += sum(size for size, role in zip(self.sizes, roles) if role == SYSTEM)
+
+    def meaning(self, index: int) -> bytes:
+        """What the item says, with which call of its exchange each of its results answers (DESIGN 4)."""
+        conversation = self._conversation
+        said = conversation.reader.meaning(conversation.items[index], self.weigh(index)[0])
+        answered = conversation.exchanges.position.get(index)
+        return said + b"|%s" % repr(answered).encode() if answered and answered != [0] else said
+
+
+def measure(conversation: Conversation, counter: Any) -> Generator[Effect, Any, Measure]:
+    """Count everything, by the caller's `counter` where there is one.  Raises PolicyError for a count that is no number >= 0."""
+    found = Measure(conversation)
+    if counter is None:
+        found.estimate()
+        return found
+    shown: list[Message] = list(conversation.head)
+    if conversation.tools is not None:
+        shown.append({"role": SYSTEM, "content": dump(conversation.tools).decode("utf-8", "replace")})
+    outside = len(shown)
+    widths: list[int] = []
+    for index in range(len(conversation)):
+        messages = conversation.neutral(index)
+        widths.append(len(messages))
+        shown.extend(messages)
+    counted = yield Ask("counter", counter, shown)
+    tokens = [_checked(value) for value in counted]
+    found.overhead = sum(tokens[:outside])
+    start = outside
+    for index, width in enumerate(widths):
+        found.sizes.append(sum(tokens[start : start + width]))
+        start += width
+        if conversation.roles[index] == SYSTEM:
+            found.overhead += found.sizes[-1]
+    return found
+
+
+def _checked(value: Any) -> Tokens:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
+        raise PolicyError(f"counter returned {value!r}; it must return a number of tokens, 0 or more, for every message")
+    return value
+
+
+def sizes_without_thinking(measured: Measure, conversation: Conversation, plan: Plan) -> dict[int, Tokens]:
+    """Tokens of the items that lose their signed thinking under `plan`, once it is gone."""
+    if plan.strip is None:
+        return {}
+    absent, smaller = set(plan.gone), dict[int, Tokens]()
+    for index in range(*plan.strip):
+        item = conversation.items[index]
+        left = conversation.reader.strip(item) if index not in absent else item
+        if left is item:
+            continue
+        data, media = conversation.reader.weigh(left) if left is not None else (b"", 0)
+        full, all_media = measured.weigh(index)
+        cut = of_length(utf16_length(full)) + all_media - of_length(utf16_length(data)) - media
+        smaller[index] = max(0, measured.sizes[index] - cut)
+    return smaller

@@ -1,0 +1,138 @@
+"""What a policy decides on: the units that are there, their sizes, and which of them have to stay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from compacting_client.core.conversation import SYSTEM, Conversation
+
+__all__ = ["Choice", "Turn", "View", "base_pins"]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a policy wants: the units to drop (each by its first item), why it acted, whether the rest fits, and what it aimed at (tokens)."""
+
+    units: frozenset[int]
+    trigger: str
+    fits: bool
+    budget: int | float | None = None
+    target: int | float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A user message and what follows it, as units: `question` and `answer` (a final plain text) where there are, `inner` between them."""
+
+    question: int | None
+    inner: tuple[int, ...]
+    answer: int | None
+
+    def units(self) -> tuple[int, ...]:
+        """All units of the turn."""
+        return tuple(unit for unit in (self.question, *self.inner, self.answer) if unit is not None)
+
+
+class View:
+    """The present state of one history.  A unit is named by the index of its first item.
+
+    ``sizes[i]`` tokens of item *i*; ``overhead`` tokens of the system prompt and the tools; ``total`` tokens of all that is still there;
+    ``gone`` item indexes that are gone already; ``pinned`` units that stay, whatever the policy says.
+    """
+
+    __slots__ = ("conversation", "gone", "overhead", "pinned", "sizes", "total")
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        sizes: Sequence[int | float],
+        overhead: int | float,
+        pinned: Iterable[int] = (),
+        gone: Iterable[int] = (),
+    ) -> None:
+        self.conversation, self.sizes, self.overhead = conversation, sizes, overhead
+        self.pinned, self.gone = frozenset(pinned), frozenset(gone)
+        roles = conversation.roles
+        there = sum(size for index, size in enumerate(sizes) if roles[index] != SYSTEM and index not in self.gone)
+        self.total = overhead + there
+
+    def units(self) -> list[int]:
+        """The units that are there, oldest first, system messages aside."""
+        owner, roles = self.conversation.exchanges.owner, self.conversation.roles
+        return [index for index, first in enumerate(owner) if index == first and index not in self.gone and roles[index] != SYSTEM]
+
+    def size(self, unit: int) -> int | float:
+        """Tokens of a unit."""
+        members = self.conversation.exchanges.members.get(unit)
+        return self.sizes[unit] if members is None else sum(self.sizes[index] for index in members)
+
+    def ends(self, head: int, tail: int) -> tuple[set[int], set[int]]:
+        """The units that the first `head` and the last `tail` neutral messages belong to, the system prompt being the first of them."""
+        conversation = self.conversation
+        counts = conversation.counts or [1] * len(conversation)
+        stops = list(accumulate(counts, initial=len(conversation.head)))
+        owner, last = conversation.exchanges.owner, stops[-1] - tail
+        first = {owner[index] for index in range(len(conversation)) if stops[index] < head}
+        return first, {owner[index] for index in range(len(conversation)) if stops[index + 1] > last}
+
+    def turns(self) -> list[Turn]:
+        """The units that are there, turn by turn.  What stands before the first user message is a turn without a question."""
+        roles, calls = self.conversation.roles, self.conversation.calls
+        found: list[Turn] = []
+        question: int | None = None
+        rest: list[int] = []
+
+        def close() -> None:
+            if question is None and not rest:
+                return
+            answer = rest.pop() if rest and roles[rest[-1]] == "assistant" and rest[-1] not in calls else None
+            found.append(Turn(question, tuple(rest), answer))
+
+        for unit in self.units():
+            if roles[unit] == "user":
+                close()
+                question, rest = unit, []
+            else:
+                rest.append(unit)
+        close()
+        return found
+
+    def mended(self, dropped: set[int]) -> set[int]:
+        """`dropped`, changed so that the history still opens with a user message where it did before.
+
+        What would stand before the first kept user message goes too; where that is pinned, its question comes back (BerriAI/litellm#6660).
+        """
+        roles = self.conversation.roles
+        units = self.units()
+        if not units or not _opens_with_user(self.conversation):
+            return dropped
+        kept = [unit for unit in units if unit not in dropped]
+        leading: list[int] = []
+        for unit in kept:
+            if roles[unit] == "user":
+                return dropped | set(leading)
+            if unit in self.pinned:
+                before = [other for other in units if other in dropped and other < unit and roles[other] == "user"]
+                return (dropped - {before[-1]}) | set(leading) if before else dropped
+            leading.append(unit)
+        return dropped
+
+
+def _opens_with_user(conversation: Conversation) -> bool:
+    return next((role == "user" for role in conversation.roles if role != SYSTEM), False)
+
+
+def base_pins(conversation: Conversation) -> set[int]:
+    """The units that every policy keeps: systems, the last real user message, the newest exchange after it, and what the format fixes."""
+    roles, owner = conversation.roles, conversation.exchanges.owner
+    pins = {owner[index] for index, role in enumerate(roles) if role == SYSTEM or index in conversation.fixed}
+    question = conversation.question()
+    start = 0 if question is None else question
+    pins.update(owner[start : start + 1])
+    after = [index for index in range(start, len(roles)) if roles[index] != SYSTEM]
+    pins.update(owner[index] for index in after[-1:])
+    exchanges = [index for index in after if index in conversation.calls]
+    pins.update(owner[index] for index in exchanges[-1:])
+    return pins

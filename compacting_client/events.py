@@ -1,0 +1,139 @@
+"""What happened to a request, as data: one frozen dataclass per event, the same keys in logs, callbacks and `as_dict()` (DESIGN 7).
+
+No event carries text of the conversation but ``messages``, which stays out of `repr`, `as_dict()` and logs unless ``log_content=True``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Literal
+
+__all__ = [
+    "CompactionApplied",
+    "CompactionRecovered",
+    "CompactionRejected",
+    "CompactionSkipped",
+    "ContentDropped",
+    "ContentReplaced",
+    "ContentReused",
+    "Event",
+    "Level",
+]
+
+Level = Literal["debug", "info", "warning", "error"]
+Messages = tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """The root of all events.  ``name`` is stable; ``request_id`` is the same in every event of one request, and in its report."""
+
+    name: ClassVar[str]
+    level: ClassVar[Level]
+    request_id: str
+
+    def as_dict(self, *, content: bool = False) -> dict[str, Any]:
+        """``name`` and the fields, as JSON-like data; with the ``messages`` only if `content`."""
+        shown = {each.name: getattr(self, each.name) for each in fields(self) if content or each.name != "messages"}
+        return {"name": self.name, **{key: list(value) if isinstance(value, tuple) else value for key, value in shown.items()}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompactionSkipped(Event):
+    """The request was looked at and left as it was.  ``reason`` says why."""
+
+    name: ClassVar[str] = "compaction.skipped"
+    level: ClassVar[Level] = "debug"
+    api: str
+    model: str
+    policy: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompactionApplied(Event):
+    """The request was changed.  Tokens as counted here; messages are neutral messages; ``target`` in tokens; ``duration_ms`` inside this library."""
+
+    name: ClassVar[str] = "compaction.applied"
+    level: ClassVar[Level] = "info"
+    api: str
+    model: str
+    policy: str
+    trigger: str | None
+    tokens_before: int | float
+    tokens_after: int | float
+    messages_before: int
+    messages_after: int
+    fits: bool
+    target: int | float | None
+    duration_ms: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContentDropped(Event):
+    """One unit is absent from the request.
+
+    ``first`` and ``last``: the indexes, in the caller's list, of its first and last item; ``roles`` and ``tools``: of its neutral messages;
+    ``digest``: of what it says; ``since``: how many requests ago it went (0: now).  An event is sent when it goes; `Report.dropped` holds all.
+    """
+
+    name: ClassVar[str] = "content.dropped"
+    level: ClassVar[Level] = "debug"
+    first: int
+    last: int
+    roles: tuple[str, ...]
+    tools: tuple[str, ...]
+    tokens: int | float
+    digest: str
+    reason: str
+    since: int = 0
+    messages: Messages = field(repr=False, compare=False, default=())
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContentReplaced(Event):
+    """One item left with other content.  ``kind``: "stripped" (its signed thinking was removed); ``tokens_after``: of what stands in its place."""
+
+    name: ClassVar[str] = "content.replaced"
+    level: ClassVar[Level] = "debug"
+    kind: str
+    first: int
+    last: int
+    roles: tuple[str, ...]
+    tools: tuple[str, ...]
+    tokens: int | float
+    tokens_after: int | float
+    digest: str
+    reason: str
+    messages: Messages = field(repr=False, compare=False, default=())
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContentReused(Event):
+    """Something remembered was used again.  ``kind``: "cut"; ``age``: requests since it was made; ``tokens_saved``: what it kept out."""
+
+    name: ClassVar[str] = "content.reused"
+    level: ClassVar[Level] = "debug"
+    kind: str
+    age: int
+    tokens_saved: int | float
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompactionRecovered(Event):
+    """The provider refused; the request was changed and sent once more.  ``cause``: "thinking bound elsewhere"; ``window``: tokens learned, or None."""
+
+    name: ClassVar[str] = "compaction.recovered"
+    level: ClassVar[Level] = "warning"
+    cause: str
+    window: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompactionRejected(Event):
+    """A plan was not used.  ``rules``: what it broke (or "error" and the error's class); ``instead``: what was done."""
+
+    name: ClassVar[str] = "compaction.rejected"
+    level: ClassVar[Level] = "warning"
+    rules: tuple[str, ...]
+    instead: str

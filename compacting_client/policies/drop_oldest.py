@@ -1,0 +1,105 @@
+"""Drop the oldest units once a budget is exceeded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import KW_ONLY, dataclass
+
+from compacting_client.core.view import Choice, View
+from compacting_client.errors import ConfigError
+from compacting_client.policies.base import Policy
+from compacting_client.validation import share, whole_number
+
+__all__ = ["DropOldest"]
+
+_WORTH = 0.1  # of the budget: what a cut that cannot make the request fit must free, or the cut would move on every turn
+
+
+@dataclass(frozen=True)
+class DropOldest(Policy):
+    """Above `max_tokens`, drop from the middle, oldest first, down to ``target * max_tokens``; the next cut is then many turns away.
+
+    ``max_tokens``  int >= 1, in counted tokens: the whole input, system prompt and tools included
+    ``keep_head``   so many leading neutral messages stay, the system prompt being the first
+    ``keep_tail``   so many trailing ones stay, until the middle is gone and the request is still over budget
+    ``target``      share of the budget in (0, 1]; 1.0 is what ctx-compact does: down to the budget, tail untouched
+
+    Within a turn the tool exchanges go first; its question and its final answer go together, last, so that no answer is left without its
+    question (microsoft/agent-framework#4991) and strictly alternating chat templates still accept the rest.
+
+    Raises ConfigError for a setting out of range.
+    """
+
+    max_tokens: int | float | None = None
+    _: KW_ONLY
+    keep_head: int = 1
+    keep_tail: int = 4
+    target: float = 0.5
+
+    def __post_init__(self) -> None:
+        budget = self.max_tokens
+        if budget is None or (isinstance(budget, float) and 0 < budget <= 1):
+            raise ConfigError(
+                f"max_tokens={budget!r}: a budget from the model's window is not available in this version; "
+                "give a number of tokens, as in DropOldest(60_000)"
+            )
+        whole_number("max_tokens", budget, at_least=1)
+        whole_number("keep_head", self.keep_head, at_least=0)
+        whole_number("keep_tail", self.keep_tail, at_least=0)
+        share("target", self.target)
+
+    @property
+    def budget(self) -> int | float:
+        """`max_tokens`."""
+        assert self.max_tokens is not None
+        return self.max_tokens
+
+    def triggered(self, view: View) -> bool:
+        """Above the budget."""
+        return view.total > self.budget
+
+    def choose(self, view: View) -> Choice | None:
+        """The oldest units of the middle, then of the tail."""
+        head, tail = view.ends(self.keep_head, self.keep_tail)
+        if self.target == 1.0:
+            middle = (unit for unit in view.units() if unit not in head | tail | view.pinned)
+            dropped, left = _drop(view, ((unit,) for unit in middle), set(), view.total, self.budget)
+        else:
+            dropped, left = self._with_room(view, head, tail)
+        if not dropped or (left > self.budget and self.target < 1.0 and view.total - left < _WORTH * self.budget):
+            return None
+        return Choice(frozenset(dropped), "tokens", left <= self.budget, self.budget, self.target * self.budget)
+
+    def _with_room(self, view: View, head: set[int], tail: set[int]) -> tuple[set[int], int | float]:
+        """Down to the target from the middle; if that is not even the budget, what is left of the middle and the tail, down to the budget."""
+        budget = self.budget
+        keep = head | tail | view.pinned
+        dropped, left = _drop(view, _in_order(view, keep), set(), view.total, self.target * budget)
+        if left > budget:
+            rest = ((unit,) for unit in view.units() if unit not in head and unit not in view.pinned and unit not in dropped)
+            dropped, left = _drop(view, rest, dropped, left, budget)
+        mended = view.mended(dropped)
+        left += sum(map(view.size, dropped - mended)) - sum(map(view.size, mended - dropped))
+        return mended, left
+
+
+def _drop(
+    view: View, groups: Iterable[tuple[int, ...]], dropped: set[int], left: int | float, goal: int | float
+) -> tuple[set[int], int | float]:
+    """Drop group after group while more than `goal` tokens are left."""
+    for group in groups:
+        if left <= goal:
+            break
+        dropped.update(group)
+        left -= sum(map(view.size, group))
+    return dropped, left
+
+
+def _in_order(view: View, keep: set[int] | frozenset[int]) -> Iterator[tuple[int, ...]]:
+    """The units that may go, turn by turn: first the exchanges inside a turn, then its question and answer together, if all of it may go."""
+    for turn in view.turns():
+        yield from ((unit,) for unit in turn.inner if unit not in keep)
+        if not any(unit in keep for unit in turn.units()):
+            skeleton = tuple(unit for unit in (turn.question, turn.answer) if unit is not None)
+            if skeleton:
+                yield skeleton

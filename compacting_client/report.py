@@ -1,0 +1,113 @@
+"""The account of one request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from compacting_client.events import ContentDropped, ContentReplaced, ContentReused
+from compacting_client.formats.base import Usage
+
+__all__ = ["Report", "Verdict"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a preview says of one unit: the indexes of its first and last item in the caller's list, its roles and tokens, and what happens to it."""
+
+    first: int
+    last: int
+    roles: tuple[str, ...]
+    tokens: int | float
+    verdict: Literal["kept", "dropped", "stripped"]
+
+
+@dataclass(eq=False)
+class Report:
+    """What became of one request.
+
+    ``tokens_*`` are tokens as counted here; ``tokens_overhead`` is the part of them that is system prompt and tools.  ``messages_*`` count
+    neutral messages, the system prompt included.  ``changed``: whether the request left other than the caller wrote it; ``reason`` says why not.
+    ``fits``: whether ``tokens_after`` is within the policy's budget; True where there is none.  ``usage`` is the provider's own count, filled in
+    with the response or at its stream's end, else None.  ``duration_ms`` is the time spent in this library before sending.  ``body`` and
+    ``verdicts`` are there in previews only.
+    """
+
+    request_id: str
+    api: str
+    model: str
+    policy: str
+    trigger: str | None = None
+    reason: str | None = None
+    changed: bool = False
+    fits: bool = True
+    tokens_before: int | float = 0
+    tokens_after: int | float = 0
+    tokens_overhead: int | float = 0
+    messages_before: int = 0
+    messages_after: int = 0
+    summary: str | None = field(default=None, repr=False)
+    usage: Usage | None = None
+    duration_ms: float = 0.0
+    error: str | None = None
+    body: dict[str, Any] | None = field(default=None, repr=False)
+    verdicts: tuple[Verdict, ...] = field(default=(), repr=False)
+    log_content: bool = field(default=False, repr=False)
+    details: Callable[[], tuple[list[ContentDropped], list[ContentReplaced], list[ContentReused]]] = field(
+        default=lambda: ([], [], []), repr=False
+    )
+
+    @cached_property
+    def _details(self) -> tuple[list[ContentDropped], list[ContentReplaced], list[ContentReused]]:
+        return self.details()  # built when first asked for: a long history has thousands of units
+
+    @property
+    def dropped(self) -> list[ContentDropped]:
+        """Everything that is absent from this request, oldest first, each with `since`: how many requests ago it went."""
+        return self._details[0]
+
+    @property
+    def replaced(self) -> list[ContentReplaced]:
+        """Every item that left with other content."""
+        return self._details[1]
+
+    @property
+    def reused(self) -> list[ContentReused]:
+        """What was remembered from earlier requests and used again."""
+        return self._details[2]
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it as JSON-like data, without text of the conversation unless ``log_content=True``."""
+        named = ("request_id", "api", "model", "policy", "trigger", "reason", "changed", "fits", "tokens_before", "tokens_after")
+        named += ("tokens_overhead", "messages_before", "messages_after", "duration_ms", "error")
+        content = self.log_content
+        return {
+            **{name: getattr(self, name) for name in named},
+            "usage": self.usage._asdict() if self.usage else None,
+            "dropped": [event.as_dict(content=content) for event in self.dropped],
+            "replaced": [event.as_dict(content=content) for event in self.replaced],
+            "reused": [event.as_dict(content=content) for event in self.reused],
+            **({"summary": self.summary} if content else {}),
+        }
+
+    def __str__(self) -> str:
+        head = f"{self.api} {self.model or '?'} [{self.policy}]"
+        if not self.changed:
+            return f"{head}: left as it was ({self.reason}), {self.tokens_before} tokens in {self.messages_before} messages"
+        lines = [
+            f"{head}: {self.tokens_before} -> {self.tokens_after} tokens, {self.messages_before} -> {self.messages_after} messages"
+            + ("" if self.fits else ", still over the budget")
+        ]
+        for unit in self.dropped:
+            went = "now" if unit.since == 0 else f"{unit.since} request{'s' * (unit.since > 1)} ago"
+            tools = f" ({', '.join(unit.tools)})" if unit.tools else ""
+            lines.append(f"  dropped {_span(unit)} {'+'.join(unit.roles)}{tools}, {unit.tokens} tokens, went {went}")
+        lines += [f"  {item.kind} {_span(item)} {item.tokens} -> {item.tokens_after} tokens" for item in self.replaced]
+        lines += [f"  reused {item.kind}, {item.age} requests old, saves {item.tokens_saved} tokens" for item in self.reused]
+        return "\n".join(lines)
+
+
+def _span(event: ContentDropped | ContentReplaced) -> str:
+    return f"[{event.first}]" if event.first == event.last else f"[{event.first}-{event.last}]"

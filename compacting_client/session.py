@@ -1,0 +1,116 @@
+"""What one wrapped client and those derived from it share: settings, memory, reports, and what is in force in this context.
+
+Nothing here is global: scopes and last reports live in context variables, keyed by the session they belong to.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from compacting_client.logs import Log
+from compacting_client.policies import Policy
+from compacting_client.report import Report
+from compacting_client.settings import Settings
+
+__all__ = ["Scope", "Session"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scope:
+    """One `with` block of a control handle.  ``policy``: a one-tuple, where another policy is in force."""
+
+    session: Session
+    policy: tuple[Policy | None] | None = None
+    reports: list[Report] | None = None
+    preview: bool = False
+
+
+_scopes: ContextVar[tuple[Scope, ...]] = ContextVar("compacting_client.scopes", default=())
+_last: ContextVar[Mapping[Session, Report] | None] = ContextVar("compacting_client.last", default=None)
+
+
+class Session:
+    """The state behind a wrapped client.  `derive` gives one with another policy that shares memory and reports."""
+
+    __slots__ = ("__weakref__", "_family", "log", "reports", "settings")
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.log = Log(settings.logger)
+        self.reports = Reports()
+        self._family = self
+
+    def derive(self, policy: Policy | None) -> Session:
+        """The same session under another policy."""
+        other = Session(replace(self.settings, policy=policy))
+        other.reports, other._family = self.reports, self._family
+        return other
+
+    def policy(self) -> Policy | None:
+        """The policy in force here and now; None is off."""
+        for scope in reversed(_scopes.get()):
+            if scope.session is self._family and scope.policy is not None:
+                return scope.policy[0]
+        return self.settings.policy
+
+    def previews(self) -> bool:
+        """Whether this call is a preview: nothing may be sent or stored."""
+        return any(scope.preview for scope in _scopes.get() if scope.session is self._family)
+
+    @contextmanager
+    def scope(
+        self, *, policy: tuple[Policy | None] | None = None, reports: list[Report] | None = None, preview: bool = False
+    ) -> Iterator[None]:
+        """Put something in force for this context and the tasks that are created in it."""
+        token = _scopes.set((*_scopes.get(), Scope(self._family, policy, reports, preview)))
+        try:
+            yield
+        finally:
+            _scopes.reset(token)
+
+    def keep(self, report: Report) -> None:
+        """Make `report` the last one of this context, and hand it to the captures around it."""
+        kept: WeakKeyDictionary[Session, Report] = WeakKeyDictionary(_last.get() or {})
+        kept[self._family] = report
+        _last.set(kept)
+        for scope in _scopes.get():
+            if scope.session is self._family and scope.reports is not None:
+                scope.reports.append(report)
+
+    def last_report(self) -> Report | None:
+        """The last report of this thread or task."""
+        return (_last.get() or {}).get(self._family)
+
+    def hears(self, *callbacks: str) -> bool:
+        """Whether anybody wants the debug events: one of these callbacks, `on_event`, or the log."""
+        wanted = any(getattr(self.settings, name) is not None for name in ("on_event", *callbacks))
+        return wanted or self.log.hears("debug")
+
+
+class Reports:
+    """Which report belongs to which returned object, as long as that object lives."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, tuple[weakref.ref[Any], Report]] = {}
+
+    def attach(self, response: Any, report: Report) -> None:
+        """Remember the report of an object; objects that cannot be referenced weakly are passed over."""
+        key = id(response)
+        try:
+            self._kept[key] = (weakref.ref(response, lambda _: self._kept.pop(key, None)), report)
+        except TypeError:
+            return
+
+    def of(self, response: Any) -> Report | None:
+        """The report of an object that a call returned, or of one that shares its HTTP response (the SDKs' stream helpers)."""
+        for candidate in (response, getattr(response, "response", None), getattr(response, "_response", None)):
+            found = self._kept.get(id(candidate))
+            if candidate is not None and found is not None and found[0]() is candidate:
+                return found[1]
+        return None

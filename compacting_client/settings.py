@@ -1,0 +1,69 @@
+"""What `compacting()` was told, validated once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from compacting_client.errors import ConfigError
+from compacting_client.logs import checked_logger
+from compacting_client.memory import InProcess, Store
+from compacting_client.policies import DropOldest, Policy
+from compacting_client.validation import flag, function
+
+__all__ = ["Settings", "policy_of"]
+
+Function = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The options of `compacting()`; its docstring says what each means.  Raises ConfigError."""
+
+    policy: Policy | None
+    memory: Store
+    is_async: bool
+    counter: Function | None = None
+    memory_key: Function | None = None
+    pin: Function | None = None
+    on_event: Function | None = None
+    on_drop: Function | None = None
+    on_reuse: Function | None = None
+    on_report: Function | None = None
+    logger: Any = None
+    log_content: bool = False
+    recover: bool = True
+    on_unfit: Literal["send", "raise"] = "send"
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("counter", "memory_key", "pin", "on_event", "on_drop", "on_reuse", "on_report"):
+            function(name, getattr(self, name), async_client=self.is_async)
+        for name in ("log_content", "recover", "strict"):
+            flag(name, getattr(self, name))
+        if self.on_unfit not in ("send", "raise"):
+            raise ConfigError(f'on_unfit must be "send" or "raise", not {self.on_unfit!r}')
+        if not isinstance(self.memory, Store):
+            raise ConfigError(f"memory must be a store such as memory.InProcess(), or None, not {self.memory!r}")
+        checked_logger(self.logger)
+
+
+def policy_of(value: Any) -> Policy | None:
+    """The policy that a setting stands for; None for False (off).  Raises ConfigError."""
+    if value is False:
+        return None
+    if isinstance(value, Policy):
+        return value
+    if value is True or isinstance(value, type):
+        raise ConfigError(f"policy must be a policy such as DropOldest(60_000), a number of tokens, or False, not {value!r}")
+    if value is None or isinstance(value, (int, float)):
+        return DropOldest(value)
+    if callable(value):
+        raise ConfigError(f"policy={value!r}: functions as policies are not available in this version; use DropOldest(60_000)")
+    raise ConfigError(f"policy must be a policy such as DropOldest(60_000), a number of tokens, or False, not {value!r}")
+
+
+def memory_of(value: Any) -> Any:
+    """The store that a setting stands for; None is a new InProcess()."""
+    return InProcess() if value is None else value

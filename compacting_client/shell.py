@@ -1,0 +1,184 @@
+"""Drives the way of a request: performs its steps, sync in `run`, async in `arun`.  All logic is in the generator."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from compacting_client.core.effects import Ask, Recall, Remember, Reuse
+from compacting_client.errors import PolicyError
+from compacting_client.events import ContentDropped, ContentReused, Event
+from compacting_client.lifecycle import Deliver, Finish, Send, Step, Steps, Tell
+from compacting_client.report import Report
+from compacting_client.session import Session
+
+__all__ = ["afinish", "arun", "finish", "run"]
+
+
+def run(
+    steps: Steps, session: Session, send: Callable[[Any], Any], deliver: Callable[[Any, Report], None]
+) -> Any:
+    """Drive `steps` on a sync client.  `send` sends a body; `deliver` ties a report to the response, and finishes it in time."""
+    answer: Any = None
+    error: Exception | None = None
+    while True:
+        try:
+            step = steps.throw(error) if error is not None else steps.send(answer)
+        except StopIteration as done:
+            return done.value
+        answer, error = None, None
+        try:
+            match step:
+                case Send(body):
+                    answer = send(body)
+                case Deliver(response, report):
+                    deliver(response, report)
+                case Ask():
+                    answer = [_plain(step, _call(step, argument)) for argument in step.arguments]
+                case Tell() | Finish():
+                    for name, callback, event in _listeners(session, step):
+                        _guard(session, name, callback, event)
+                case _:
+                    answer = _stored(session, step)
+        except Exception as raised:  # thrown in where the step was asked for
+            error = raised
+
+
+async def arun(
+    steps: Steps, session: Session, send: Callable[[Any], Awaitable[Any]], deliver: Callable[[Any, Report], Awaitable[None]]
+) -> Any:
+    """Drive `steps` on an async client; async callables are awaited, stores that may block run in a thread."""
+    answer: Any = None
+    error: Exception | None = None
+    while True:
+        try:
+            step = steps.throw(error) if error is not None else steps.send(answer)
+        except StopIteration as done:
+            return done.value
+        answer, error = None, None
+        try:
+            match step:
+                case Send(body):
+                    answer = await send(body)
+                case Deliver(response, report):
+                    await deliver(response, report)
+                case Ask():
+                    answer = [await _acall(step, argument) for argument in step.arguments]
+                case Tell() | Finish():
+                    for name, callback, event in _listeners(session, step):
+                        await _aguard(session, name, callback, event)
+                case _ if getattr(session.settings.memory, "blocking", True):
+                    answer = await asyncio.to_thread(_stored, session, step)
+                case _:
+                    answer = _stored(session, step)
+        except Exception as raised:
+            error = raised
+
+
+def finish(session: Session, report: Report) -> None:
+    """The request is over: `on_report`."""
+    if session.settings.on_report is not None:
+        _guard(session, "on_report", session.settings.on_report, report)
+
+
+async def afinish(session: Session, report: Report) -> None:
+    """The request is over: `on_report`."""
+    if session.settings.on_report is not None:
+        await _aguard(session, "on_report", session.settings.on_report, report)
+
+
+def _call(step: Ask, argument: Any) -> Any:
+    try:
+        return step.function(argument)
+    except Exception as error:
+        raise PolicyError(f"{step.name} raised {type(error).__name__}") from error
+
+
+async def _acall(step: Ask, argument: Any) -> Any:
+    value = _call(step, argument)
+    if not inspect.isawaitable(value):
+        return value
+    try:
+        return await value
+    except Exception as error:
+        raise PolicyError(f"{step.name} raised {type(error).__name__}") from error
+
+
+def _plain(step: Ask, value: Any) -> Any:
+    if inspect.isawaitable(value):
+        getattr(value, "close", lambda: None)()  # or Python warns that it was never awaited
+        raise PolicyError(f"{step.name} returned something to await; pass a plain function, or wrap the SDK's async client")
+    return value
+
+
+def _listeners(session: Session, step: Tell | Finish) -> list[tuple[str, Callable[[Any], Any], Any]]:
+    """Who is to be told what; the log is written here, at once."""
+    settings = session.settings
+    if isinstance(step, Finish):
+        return [("on_report", settings.on_report, step.report)] if settings.on_report is not None else []
+    told: list[tuple[str, Callable[[Any], Any], Any]] = []
+    for event in step.events:
+        _log(session, event)
+        special = {ContentDropped: "on_drop", ContentReused: "on_reuse"}.get(type(event), "")
+        for name in ("on_event", special):
+            callback = getattr(settings, name) if name else None
+            if callback is not None:
+                told.append((name, callback, event))
+    return told
+
+
+def _log(session: Session, event: Event) -> None:
+    if session.log.hears(event.level):
+        fields = event.as_dict(content=session.settings.log_content)
+        name = fields.pop("name")
+        try:
+            session.log.write(event.level, name, fields)
+        except Exception:  # noqa: BLE001, S110 - a sink that raises never breaks a request, and there is no other to tell
+            pass
+
+
+def _guard(session: Session, name: str, callback: Callable[[Any], Any], argument: Any) -> None:
+    try:
+        value = callback(argument)
+        if inspect.isawaitable(value):
+            getattr(value, "close", lambda: None)()
+            raise TypeError(f"{name} returned something to await on a sync client")  # noqa: TRY301 - reported like any failure
+    except Exception as error:  # noqa: BLE001 - an observer's failure is logged, never raised (DESIGN 3.7)
+        _callback_failed(session, name, error)
+
+
+async def _aguard(session: Session, name: str, callback: Callable[[Any], Any], argument: Any) -> None:
+    try:
+        value = callback(argument)
+        if inspect.isawaitable(value):
+            await value
+    except Exception as error:  # noqa: BLE001
+        _callback_failed(session, name, error)
+
+
+def _callback_failed(session: Session, name: str, error: Exception) -> None:
+    exc_info = error if session.settings.log_content else None
+    try:
+        session.log.write("error", "callback.failed", {"callback": name, "error": type(error).__name__}, exc_info=exc_info)
+    except Exception:  # noqa: BLE001, S110
+        pass
+
+
+def _stored(session: Session, step: Step) -> Any:
+    """Ask or tell the memory.  A store that is down costs a log line and the memory, never the request."""
+    store = session.settings.memory
+    try:
+        match step:
+            case Recall(key):
+                return store.recall(key)
+            case Remember(key, entry):
+                return store.remember(key, entry)
+            case Reuse(key, entry):
+                return store.reuse(key, entry)
+            case _:
+                raise AssertionError(step)
+    except Exception as error:  # noqa: BLE001
+        session.log.write("warning", "memory.failed", {"step": type(step).__name__, "error": type(error).__name__})
+        return [] if isinstance(step, Recall) else None

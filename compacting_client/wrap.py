@@ -1,0 +1,84 @@
+"""The entry: `compacting(client)`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeVar
+
+from compacting_client.bindings import bind, bound, is_async_client, unbound
+from compacting_client.errors import ConfigError
+from compacting_client.events import ContentDropped, ContentReused, Event
+from compacting_client.memory import Store
+from compacting_client.policies import Policy
+from compacting_client.report import Report
+from compacting_client.session import Session
+from compacting_client.settings import Settings, memory_of, policy_of
+
+__all__ = ["compacting", "is_compacting"]
+
+ClientT = TypeVar("ClientT")
+
+
+def compacting(
+    client: ClientT,
+    policy: Policy | int | Literal[False] | None = None,
+    *,
+    counter: Callable[[dict[str, Any]], Any] | None = None,
+    memory: Store | None = None,
+    memory_key: Callable[[dict[str, Any]], Any] | None = None,
+    pin: Callable[[dict[str, Any]], Any] | None = None,
+    windows: Mapping[str, int] | None = None,
+    on_event: Callable[[Event], Any] | None = None,
+    on_drop: Callable[[ContentDropped], Any] | None = None,
+    on_reuse: Callable[[ContentReused], Any] | None = None,
+    on_report: Callable[[Report], Any] | None = None,
+    logger: Any = None,
+    log_content: bool = False,
+    recover: bool = True,
+    on_unfit: Literal["send", "raise"] = "send",
+    strict: bool = False,
+) -> ClientT:
+    """The same client, of the same type, whose requests leave with a history that fits the policy and that the provider accepts.
+
+    ``client``      OpenAI, AsyncOpenAI, Anthropic, AsyncAnthropic, or one of their kin (Azure, Bedrock, Vertex); it stays as it is, and shares
+                    its connection pool with what is returned.  A wrapped client is wrapped anew: every option is replaced
+    ``policy``      DropOldest(60_000), or the number alone; False: off, requests are only reported
+    ``counter``     neutral message -> tokens (a number >= 0), in place of the estimate; the tools are shown as one system message of their JSON
+    ``memory``      where cuts are remembered; None: memory.InProcess()
+    ``memory_key``  neutral message -> str: what recognises a message, for applications that put changing text into them
+    ``pin``         neutral message -> bool: whether the exchange that it belongs to is never dropped
+    ``on_event``, ``on_drop``, ``on_reuse``, ``on_report``   called with each event, ContentDropped, ContentReused, and with each report once its
+                    request is over.  One that raises is logged and breaks nothing
+    ``logger``      a structlog or stdlib logger; None: structlog if configured, else the stdlib logger "compacting_client", silent until configured
+    ``log_content`` let logs and `as_dict()` carry the messages that left
+    ``recover``     send once more, once, where a refusal can be helped (signed thinking bound to another conversation)
+    ``on_unfit``    "send" the best that could be done, or "raise" BudgetError
+    ``strict``      raise PolicyError where a policy or a function of yours fails, in place of sending the caller's body
+
+    Functions may be async on async clients.  Raises ConfigError for a wrong setting and UnsupportedClientError for what is no client.
+    """
+    if windows is not None:
+        raise ConfigError(f"windows={windows!r}: budgets from a model's window are not available in this version; give a number of tokens")
+    settings = Settings(
+        policy=policy_of(policy),
+        memory=memory_of(memory),
+        is_async=is_async_client(client),
+        counter=counter,
+        memory_key=memory_key,
+        pin=pin,
+        on_event=on_event,
+        on_drop=on_drop,
+        on_reuse=on_reuse,
+        on_report=on_report,
+        logger=logger,
+        log_content=log_content,
+        recover=recover,
+        on_unfit=on_unfit,
+        strict=strict,
+    )
+    return bind(unbound(client), Session(settings))
+
+
+def is_compacting(client: object) -> bool:
+    """Whether `client` is what `compacting()` returned, or was derived from it."""
+    return bound(client) is not None

@@ -374,9 +374,11 @@ def _kept(name: str, value: Any) -> float:
 
 
 def _counter(count_tokens: Any) -> CountTokens:
-    if count_tokens is not None and not callable(count_tokens):
-        raise ConfigError(f"count_tokens must be a function or None, got {reprlib.repr(count_tokens)}")
-    return _default_count if count_tokens is None else count_tokens
+    if count_tokens is None:
+        return _default_count
+    if callable(count_tokens):
+        return cast("CountTokens", count_tokens)
+    raise ConfigError(f"count_tokens must be a function or None, got {reprlib.repr(count_tokens)}")
 
 
 def _check_summary(summarize: Any, role: Any) -> None:

@@ -6,8 +6,13 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from tests import shared as material
+
+# A slow machine is no failure; all else stays as in the profile that Hypothesis chose (fixed examples in CI).
+settings.register_profile("untimed", settings(), deadline=None)
+settings.load_profile("untimed")
 
 
 @pytest.fixture

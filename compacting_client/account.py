@@ -6,7 +6,14 @@ from hashlib import blake2b
 from typing import Any
 
 from compacting_client.core.compaction import Outcome
-from compacting_client.events import CompactionApplied, CompactionRejected, ContentDropped, ContentReplaced, ContentReused, Event
+from compacting_client.events import (
+    CompactionApplied,
+    CompactionRejected,
+    ContentDropped,
+    ContentReplaced,
+    ContentReused,
+    Event,
+)
 from compacting_client.report import Report, Verdict
 
 __all__ = ["applied", "details", "fill", "fresh_events", "verdicts"]
@@ -14,7 +21,7 @@ __all__ = ["applied", "details", "fill", "fresh_events", "verdicts"]
 _REASONS = {"tokens": "over the token budget", None: "remembered cut"}
 
 
-def fill(report: Report, outcome: Outcome, budget: int | float | None) -> None:
+def fill(report: Report, outcome: Outcome, budget: float | None) -> None:
     """Put an outcome's figures into the report."""
     conversation, plan = outcome.conversation, outcome.plan
     counts = conversation.counts
@@ -31,7 +38,9 @@ def fill(report: Report, outcome: Outcome, budget: int | float | None) -> None:
     report.details = lambda: details(outcome, report.request_id)
 
 
-def details(outcome: Outcome, request_id: str) -> tuple[list[ContentDropped], list[ContentReplaced], list[ContentReused]]:
+def details(
+    outcome: Outcome, request_id: str
+) -> tuple[list[ContentDropped], list[ContentReplaced], list[ContentReused]]:
     """All that is absent, replaced and reused."""
     dropped = [_dropped(outcome, unit, request_id) for unit in sorted(outcome.ages)]
     replaced = [_stripped(outcome, index, left, request_id) for index, left in sorted(outcome.stripped.items())]
@@ -64,7 +73,9 @@ def applied(report: Report, outcome: Outcome) -> CompactionApplied:
 
 def rejected(outcome: Outcome, request_id: str) -> list[CompactionRejected]:
     """An event for each plan that the provider would have refused."""
-    return [CompactionRejected(request_id=request_id, rules=rules, instead=instead) for rules, instead in outcome.rejected]
+    return [
+        CompactionRejected(request_id=request_id, rules=rules, instead=instead) for rules, instead in outcome.rejected
+    ]
 
 
 def verdicts(outcome: Outcome) -> tuple[Verdict, ...]:
@@ -74,7 +85,9 @@ def verdicts(outcome: Outcome) -> tuple[Verdict, ...]:
         if unit != first:
             continue
         members = exchanges.unit(unit)
-        verdict: Any = "dropped" if unit in outcome.ages else "stripped" if outcome.stripped.keys() & set(members) else "kept"
+        verdict: Any = (
+            "dropped" if unit in outcome.ages else "stripped" if outcome.stripped.keys() & set(members) else "kept"
+        )
         roles = tuple(message["role"] for index in members for message in outcome.conversation.neutral(index))
         tokens = sum(outcome.measured.sizes[index] for index in members)
         found.append(Verdict(members[0], members[-1], roles, tokens, verdict))
@@ -104,9 +117,11 @@ def _dropped(outcome: Outcome, unit: int, request_id: str) -> ContentDropped:
     return ContentDropped(request_id=request_id, reason=_REASONS.get(trigger, str(trigger)), since=age, **facts)
 
 
-def _stripped(outcome: Outcome, index: int, left: int | float, request_id: str) -> ContentReplaced:
+def _stripped(outcome: Outcome, index: int, left: float, request_id: str) -> ContentReplaced:
     facts = _facts(outcome, (index,))
-    return ContentReplaced(request_id=request_id, kind="stripped", tokens_after=left, reason="thinking from before an edit", **facts)
+    return ContentReplaced(
+        request_id=request_id, kind="stripped", tokens_after=left, reason="thinking from before an edit", **facts
+    )
 
 
 def _reused(outcome: Outcome, request_id: str) -> list[ContentReused]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Generic, TypeVar
 
@@ -27,7 +27,9 @@ def control(client: ClientT) -> Control[ClientT]:
     """The handle on a wrapped client.  Raises UnsupportedClientError for a client that is not wrapped."""
     session = bound(client)
     if session is None:
-        raise UnsupportedClientError(f"{client!r} is not wrapped; control() takes what compacting() returned, or a client derived from it")
+        raise UnsupportedClientError(
+            f"{client!r} is not wrapped; control() takes what compacting() returned, or a client derived from it"
+        )
     return Control(client, session)
 
 
@@ -52,7 +54,7 @@ class Control(Generic[ClientT]):
         return self._session.reports.of(response)
 
     @contextmanager
-    def capture(self) -> Iterator[list[Report]]:
+    def capture(self) -> Generator[list[Report]]:
         """Collects the reports made inside, in order, those of tasks that are created inside included."""
         reports: list[Report] = []
         with self._session.scope(reports=reports):
@@ -82,7 +84,9 @@ class Control(Generic[ClientT]):
                         pass
             except Previewed as preview:
                 return preview.report
-        raise ConfigError(f"{method!r} made no request through this client; pass a method of the wrapped client that carries a history")
+        raise ConfigError(
+            f"{method!r} made no request through this client; pass a method of the wrapped client that carries a history"
+        )
 
     async def apreview(self, method: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Report:
         """`preview` for async clients."""
@@ -96,7 +100,9 @@ class Control(Generic[ClientT]):
                         pass
             except Previewed as preview:
                 return preview.report
-        raise ConfigError(f"{method!r} made no request through this client; pass a method of the wrapped client that carries a history")
+        raise ConfigError(
+            f"{method!r} made no request through this client; pass a method of the wrapped client that carries a history"
+        )
 
     def forget(self, messages: Iterable[Any] | None = None) -> None:
         """Forget what was decided for the conversation that opens like `messages` (the list a call takes), or for all of them.

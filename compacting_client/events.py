@@ -6,7 +6,7 @@ No event carries text of the conversation but ``messages``, which stays out of `
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 __all__ = [
     "CompactionApplied",
@@ -35,7 +35,13 @@ class Event:
     def as_dict(self, *, content: bool = False) -> dict[str, Any]:
         """``name`` and the fields, as JSON-like data; with the ``messages`` only if `content`."""
         shown = {each.name: getattr(self, each.name) for each in fields(self) if content or each.name != "messages"}
-        return {"name": self.name, **{key: list(value) if isinstance(value, tuple) else value for key, value in shown.items()}}
+        return {
+            "name": self.name,
+            **{
+                key: list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
+                for key, value in shown.items()
+            },
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,12 +66,12 @@ class CompactionApplied(Event):
     model: str
     policy: str
     trigger: str | None
-    tokens_before: int | float
-    tokens_after: int | float
+    tokens_before: float
+    tokens_after: float
     messages_before: int
     messages_after: int
     fits: bool
-    target: int | float | None
+    target: float | None
     duration_ms: float
 
 
@@ -83,7 +89,7 @@ class ContentDropped(Event):
     last: int
     roles: tuple[str, ...]
     tools: tuple[str, ...]
-    tokens: int | float
+    tokens: float
     digest: str
     reason: str
     since: int = 0
@@ -101,8 +107,8 @@ class ContentReplaced(Event):
     last: int
     roles: tuple[str, ...]
     tools: tuple[str, ...]
-    tokens: int | float
-    tokens_after: int | float
+    tokens: float
+    tokens_after: float
     digest: str
     reason: str
     messages: Messages = field(repr=False, compare=False, default=())
@@ -116,12 +122,12 @@ class ContentReused(Event):
     level: ClassVar[Level] = "debug"
     kind: str
     age: int
-    tokens_saved: int | float
+    tokens_saved: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompactionRecovered(Event):
-    """The provider refused; the request was changed and sent once more.  ``cause``: "thinking bound elsewhere"; ``window``: tokens learned, or None."""
+    """The provider refused; the request was changed and sent once more.  ``cause`` says why; ``window``: tokens learned, or None."""
 
     name: ClassVar[str] = "compaction.recovered"
     level: ClassVar[Level] = "warning"

@@ -12,7 +12,7 @@ import uuid
 from collections import Counter
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
@@ -28,7 +28,7 @@ from compacting_client.policies import Policy
 from compacting_client.report import Report
 from compacting_client.session import Session
 
-__all__ = ["Deliver", "Finish", "Previewed", "Send", "Step", "Tell", "exchange", "passed_by"]
+__all__ = ["Deliver", "Finish", "Previewed", "Send", "Step", "Steps", "Tell", "exchange", "passed_by"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,49 +78,28 @@ def exchange(session: Session, wire: Format, body: Mapping[str, Any]) -> Steps:
     Raises the SDK's own errors; BudgetError with ``on_unfit="raise"``; PolicyError with ``strict=True``.
     """
     started = time.perf_counter()
-    body = drained(body, wire.FIELD, "tools", "system")
-    policy = session.policy()
-    report = _begun(session, wire.API, body, policy)
-    question, outcome = None, None
-    try:
-        report.reason = "off" if policy is None else wire.held(body)
-        if policy is not None and report.reason is None:
-            question = _question(session, wire, body, policy)
-            outcome = yield from compaction(question)
-    except Unreadable:
-        report.reason = "unreadable"
-    except Exception as error:
-        yield from _failed(session, report, error)
-    sending: Any = body
-    if outcome is not None and question is not None:
-        account.fill(report, outcome, policy.budget if policy is not None else None)
-        sending = wire.write(outcome.plan, outcome.conversation, body) if outcome.plan else body
-    report.duration_ms = (time.perf_counter() - started) * 1000
-    session.keep(report)
+    request = _Request(session, wire, drained(body, wire.FIELD, "tools", "system"), session.policy())
+    yield from request.decide()
+    request.report.duration_ms = (time.perf_counter() - started) * 1000
+    session.keep(request.report)
     if session.previews():
-        raise Previewed(_preview(report, outcome, sending))
-    yield Tell(_events(session, report, outcome))
-    if not report.fits and session.settings.on_unfit == "raise":
-        yield Finish(report)
-        raise BudgetError(
-            f"{report.tokens_after} tokens are left of {report.tokens_before}, more than the budget of {policy.budget if policy else None}; "
-            'nothing was sent (on_unfit="raise"). Raise the budget, or shorten what has to stay: the system prompt, the tools, the last question '
-            "and the newest exchange",
-            report,
-        )
-    response = yield from _sent(session, wire, body, sending, report, question, outcome)
-    yield Deliver(response, report)
+        raise Previewed(request.preview())
+    yield Tell(request.events())
+    yield from request.hold_against_budget()
+    response = yield from request.send()
+    yield Deliver(response, request.report)
     return response
 
 
 def passed_by(session: Session, api: str, body: Any, reason: str) -> Steps:
     """A request of an API that is left alone: only its account."""
-    report = _begun(session, api, body if isinstance(body, Mapping) else {}, session.policy())  # pyright: ignore[reportUnknownArgumentType]
+    fields: Mapping[str, Any] = cast("Mapping[str, Any]", body) if isinstance(body, Mapping) else {}
+    report = _begun(session, api, fields, session.policy())
     report.reason = reason
     session.keep(report)
     if session.previews():
-        raise Previewed(_preview(report, None, body))
-    yield Tell(_events(session, report, None))
+        raise Previewed(report)
+    yield Tell([_skipped(report)])
     try:
         response = yield Send(body)
     except Exception as error:
@@ -129,6 +108,125 @@ def passed_by(session: Session, api: str, body: Any, reason: str) -> Steps:
         raise
     yield Deliver(response, report)
     return response
+
+
+class _Request:
+    """One request on its way: the caller's body, what was decided on it, and its report."""
+
+    def __init__(self, session: Session, wire: Format, body: Mapping[str, Any], policy: Policy | None) -> None:
+        self.session, self.wire, self.body, self.policy = session, wire, body, policy
+        self.report = _begun(session, wire.API, body, policy)
+        self.outcome: Outcome | None = None
+
+    def decide(self) -> Steps:
+        """Fill in the outcome and the report; what cannot be decided on leaves as it came."""
+        try:
+            self.report.reason = "off" if self.policy is None else self.wire.held(self.body)
+            if self.policy is not None and self.report.reason is None:
+                self.outcome = yield from compaction(self._question(self.policy))
+                account.fill(self.report, self.outcome, self.policy.budget)
+        except Unreadable:
+            self.report.reason = "unreadable"
+        except Exception as error:  # noqa: BLE001 - whatever the caller's functions raise: the request still goes out
+            yield from self._failed(error)
+
+    def rendered(self) -> Any:
+        """The body that leaves: the caller's own where nothing changes."""
+        if self.outcome is None or not self.outcome.plan:
+            return self.body
+        return self.wire.write(self.outcome.plan, self.outcome.conversation, self.body)
+
+    def events(self) -> list[Event]:
+        """What is told before the request leaves."""
+        report, outcome = self.report, self.outcome
+        if outcome is None:
+            return [_skipped(report)] if report.reason != "error" else []
+        found: list[Event] = [*account.rejected(outcome, report.request_id)]
+        if not report.changed:
+            return [*found, _skipped(report)]
+        found.append(account.applied(report, outcome))
+        if self.session.hears("on_drop", "on_reuse"):
+            found.extend(account.fresh_events(outcome, report.request_id))
+        return found
+
+    def hold_against_budget(self) -> Steps:
+        """Raises BudgetError if the caller asked for it and the request does not fit."""
+        report = self.report
+        if report.fits or self.session.settings.on_unfit == "send":
+            return
+        report.error = "BudgetError"
+        yield Finish(report)
+        raise BudgetError(
+            f"{report.tokens_after} of {report.tokens_before} tokens are left, more than the budget of "
+            f'{self.policy.budget if self.policy else None}; nothing was sent (on_unfit="raise"). Raise the budget, or '
+            "shorten what has to stay: the system prompt, the tools, the last question and the newest exchange",
+            report,
+        )
+
+    def send(self) -> Steps:
+        """Send, once more where the provider's refusal can be helped; remember what was decided once it was accepted."""
+        try:
+            try:
+                response = yield Send(self.rendered())
+            except Exception as error:  # noqa: BLE001 - the SDK's own; raised again unless it can be helped
+                response = yield from self._recovered(error)
+        except Exception as error:
+            self.report.error = type(error).__name__
+            yield Finish(self.report)
+            raise
+        if self.outcome is not None and self.outcome.commit is not None:
+            yield self.outcome.commit
+        return response
+
+    def preview(self) -> Report:
+        """The report with the body as it would be sent, and a verdict on each unit."""
+        body = {name: value for name, value in self.rendered().items() if given(value)}
+        self.report.body = orjson.loads(dump(body))
+        if self.outcome is not None:
+            self.report.verdicts = account.verdicts(self.outcome)
+        return self.report
+
+    def _question(self, policy: Policy) -> Question:
+        settings, wire, body = self.session.settings, self.wire, self.body
+        conversation = wire.read(body)
+
+        def refused(plan: Plan) -> list[str]:
+            broken = Counter(each.rule for each in wire.check(wire.write(plan, conversation, body)))
+            return sorted(broken - Counter(each.rule for each in wire.check(body))) if broken else []
+
+        return Question(conversation, policy, refused, settings.counter, settings.pin, settings.memory_key)
+
+    def _recovered(self, error: Exception) -> Steps:
+        """Thinking bound to a different conversation: strip all of it and send once more, once (DESIGN 3.4)."""
+        outcome, status = self.outcome, getattr(error, "status_code", None)
+        helps = self.session.settings.recover and self.wire.refused_binding(status, str(error))
+        if outcome is None or self.policy is None or not helps or not (yield from without_thinking(outcome)):
+            raise error
+        account.fill(self.report, outcome, self.policy.budget)
+        response = yield Send(self.rendered())
+        yield Tell([CompactionRecovered(request_id=self.report.request_id, cause="thinking bound elsewhere")])
+        return response
+
+    def _failed(self, error: Exception) -> Steps:
+        """A policy, pin, counter or memory_key failed: an event and an error log; `strict` raises."""
+        report, session, cause = self.report, self.session, error.__cause__ or error
+        report.reason, report.error = "error", type(cause).__name__
+        if session.settings.strict:
+            session.keep(report)
+            yield Finish(report)
+            if isinstance(error, PolicyError):
+                raise error
+            raise PolicyError(f"{report.policy} raised {report.error}") from error
+        frames = traceback.extract_tb(cause.__traceback__)
+        where = f"{frames[-1].name}:{frames[-1].lineno}" if frames else ""
+        fields = {
+            "request_id": report.request_id,
+            "error": report.error,
+            "where": where,
+        }  # its text may quote the conversation
+        session.log.write("error", "compaction.failed", fields, exc_info=error if report.log_content else None)
+        rules = ("error", report.error)
+        yield Tell([CompactionRejected(request_id=report.request_id, rules=rules, instead="the request as it came")])
 
 
 def _begun(session: Session, api: str, body: Mapping[str, Any], policy: Policy | None) -> Report:
@@ -142,103 +240,11 @@ def _begun(session: Session, api: str, body: Mapping[str, Any], policy: Policy |
     )
 
 
-def _question(session: Session, wire: Format, body: Mapping[str, Any], policy: Policy) -> Question:
-    settings = session.settings
-    conversation = wire.read(body)
-
-    def refused(plan: Plan) -> list[str]:
-        broken = Counter(each.rule for each in wire.check(wire.write(plan, conversation, body)))
-        return sorted((broken - Counter(each.rule for each in wire.check(body))).keys()) if broken else []
-
-    return Question(conversation, policy, refused, settings.counter, settings.pin, settings.memory_key)
-
-
-def _failed(session: Session, report: Report, error: Exception) -> Steps:
-    """A policy, pin, counter or memory_key failed: the caller's body leaves, with an event and an error log; `strict` raises."""
-    report.reason = "error"
-    report.error = type(error.__cause__ or error).__name__
-    if session.settings.strict:
-        session.keep(report)
-        yield Finish(report)
-        raise error if isinstance(error, PolicyError) else PolicyError(f"{report.policy} raised {error!r}") from error
-    frame = (traceback.extract_tb((error.__cause__ or error).__traceback__) or [None])[-1]
-    where = f"{frame.name}:{frame.lineno}" if frame is not None else "?"
-    fields = {"request_id": report.request_id, "error": report.error, "where": where}  # the error's own text may quote the conversation
-    session.log.write("error", "compaction.failed", fields, exc_info=error if session.settings.log_content else None)
-    yield Tell([CompactionRejected(request_id=report.request_id, rules=("error", report.error), instead="the request as it came")])
-
-
-def _events(session: Session, report: Report, outcome: Outcome | None) -> list[Event]:
-    found: list[Event] = []
-    if outcome is not None:
-        found.extend(account.rejected(outcome, report.request_id))
-    if outcome is not None and report.changed:
-        found.append(account.applied(report, outcome))
-        if session.hears("on_drop", "on_reuse"):
-            found.extend(account.fresh_events(outcome, report.request_id))
-    elif report.reason != "error":
-        found.append(
-            CompactionSkipped(
-                request_id=report.request_id, api=report.api, model=report.model, policy=report.policy, reason=report.reason or ""
-            )
-        )
-    return found
-
-
-def _sent(
-    session: Session,
-    wire: Format,
-    body: Mapping[str, Any],
-    sending: Any,
-    report: Report,
-    question: Question | None,
-    outcome: Outcome | None,
-) -> Steps:
-    """Send, once more where the provider's refusal can be helped, and remember what was decided once it was accepted."""
-    try:
-        try:
-            response = yield Send(sending)
-        except Exception as error:
-            if question is None or outcome is None or not session.settings.recover or not _is_binding(wire, error):
-                raise
-            response = yield from _without_thinking(session, wire, body, report, question, outcome, error)
-    except Exception as error:
-        report.error = type(error).__name__
-        yield Finish(report)
-        raise
-    if outcome is not None and outcome.commit is not None:
-        yield outcome.commit
-    return response
-
-
-def _is_binding(wire: Format, error: Exception) -> bool:
-    status = getattr(error, "status_code", None)
-    return wire.refused_binding(status if isinstance(status, int) else None, str(error))
-
-
-def _without_thinking(
-    session: Session,
-    wire: Format,
-    body: Mapping[str, Any],
-    report: Report,
-    question: Question,
-    outcome: Outcome,
-    error: Exception,
-) -> Steps:
-    """Strip all signed thinking and send once more, once (DESIGN 3.4)."""
-    found = yield from without_thinking(outcome)
-    if not found:
-        raise error
-    account.fill(report, outcome, question.policy.budget)
-    response = yield Send(wire.write(outcome.plan, outcome.conversation, body))
-    yield Tell([CompactionRecovered(request_id=report.request_id, cause="thinking bound elsewhere")])
-    return response
-
-
-def _preview(report: Report, outcome: Outcome | None, sending: Any) -> Report:
-    sent = {name: value for name, value in sending.items() if given(value)} if isinstance(sending, Mapping) else {}
-    report.body = orjson.loads(dump(sent))
-    if outcome is not None:
-        report.verdicts = account.verdicts(outcome)
-    return report
-
+def _skipped(report: Report) -> CompactionSkipped:
+    return CompactionSkipped(
+        request_id=report.request_id,
+        api=report.api,
+        model=report.model,
+        policy=report.policy,
+        reason=report.reason or "",
+    )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby
 from typing import Any, Literal
 
 from compacting_client.events import ContentDropped, ContentReplaced, ContentReused
@@ -20,7 +22,7 @@ class Verdict:
     first: int
     last: int
     roles: tuple[str, ...]
-    tokens: int | float
+    tokens: float
     verdict: Literal["kept", "dropped", "stripped"]
 
 
@@ -43,9 +45,9 @@ class Report:
     reason: str | None = None
     changed: bool = False
     fits: bool = True
-    tokens_before: int | float = 0
-    tokens_after: int | float = 0
-    tokens_overhead: int | float = 0
+    tokens_before: float = 0
+    tokens_after: float = 0
+    tokens_overhead: float = 0
     messages_before: int = 0
     messages_after: int = 0
     summary: str | None = field(default=None, repr=False)
@@ -80,11 +82,11 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         """All of it as JSON-like data, without text of the conversation unless ``log_content=True``."""
-        named = ("request_id", "api", "model", "policy", "trigger", "reason", "changed", "fits", "tokens_before", "tokens_after")
-        named += ("tokens_overhead", "messages_before", "messages_after", "duration_ms", "error")
+        named = "request_id api model policy trigger reason changed fits tokens_before tokens_after tokens_overhead"
+        named += " messages_before messages_after duration_ms error"
         content = self.log_content
         return {
-            **{name: getattr(self, name) for name in named},
+            **{name: getattr(self, name) for name in named.split()},
             "usage": self.usage._asdict() if self.usage else None,
             "dropped": [event.as_dict(content=content) for event in self.dropped],
             "replaced": [event.as_dict(content=content) for event in self.replaced],
@@ -100,14 +102,27 @@ class Report:
             f"{head}: {self.tokens_before} -> {self.tokens_after} tokens, {self.messages_before} -> {self.messages_after} messages"
             + ("" if self.fits else ", still over the budget")
         ]
-        for unit in self.dropped:
-            went = "now" if unit.since == 0 else f"{unit.since} request{'s' * (unit.since > 1)} ago"
-            tools = f" ({', '.join(unit.tools)})" if unit.tools else ""
-            lines.append(f"  dropped {_span(unit)} {'+'.join(unit.roles)}{tools}, {unit.tokens} tokens, went {went}")
+        lines += [_line(list(units)) for _, units in groupby(self.dropped, key=lambda unit: unit.since)]
         lines += [f"  {item.kind} {_span(item)} {item.tokens} -> {item.tokens_after} tokens" for item in self.replaced]
-        lines += [f"  reused {item.kind}, {item.age} requests old, saves {item.tokens_saved} tokens" for item in self.reused]
+        lines += [
+            f"  reused {item.kind}, {item.age} requests old, saves {item.tokens_saved} tokens" for item in self.reused
+        ]
         return "\n".join(lines)
 
 
-def _span(event: ContentDropped | ContentReplaced) -> str:
+def _line(units: list[ContentDropped]) -> str:
+    """Units that went in the same request, in one line."""
+    roles = Counter(role for unit in units for role in unit.roles)
+    went = "now" if units[0].since == 0 else f"{units[0].since} request{'s' * (units[0].since > 1)} ago"
+    tools = Counter(name for unit in units for name in unit.tools)
+    called = f" (calls: {_counted(tools)})" if tools else ""
+    span = f"[{units[0].first}-{max(unit.last for unit in units)}]"
+    return f"  dropped {went}: {_counted(roles)}{called} of {span}, {sum(unit.tokens for unit in units)} tokens"
+
+
+def _counted(counts: Counter[str]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items())
+
+
+def _span(event: ContentReplaced) -> str:
     return f"[{event.first}]" if event.first == event.last else f"[{event.first}-{event.last}]"

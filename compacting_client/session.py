@@ -6,7 +6,7 @@ Nothing here is global: scopes and last reports live in context variables, keyed
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -66,7 +66,7 @@ class Session:
     @contextmanager
     def scope(
         self, *, policy: tuple[Policy | None] | None = None, reports: list[Report] | None = None, preview: bool = False
-    ) -> Iterator[None]:
+    ) -> Generator[None]:
         """Put something in force for this context and the tasks that are created in it."""
         token = _scopes.set((*_scopes.get(), Scope(self._family, policy, reports, preview)))
         try:

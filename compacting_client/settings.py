@@ -44,7 +44,7 @@ class Settings:
             flag(name, getattr(self, name))
         if self.on_unfit not in ("send", "raise"):
             raise ConfigError(f'on_unfit must be "send" or "raise", not {self.on_unfit!r}')
-        if not isinstance(self.memory, Store):
+        if not isinstance(self.memory, Store):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
             raise ConfigError(f"memory must be a store such as memory.InProcess(), or None, not {self.memory!r}")
         checked_logger(self.logger)
 
@@ -56,12 +56,18 @@ def policy_of(value: Any) -> Policy | None:
     if isinstance(value, Policy):
         return value
     if value is True or isinstance(value, type):
-        raise ConfigError(f"policy must be a policy such as DropOldest(60_000), a number of tokens, or False, not {value!r}")
+        raise ConfigError(
+            f"policy must be a policy such as DropOldest(60_000), a number of tokens, or False, not {value!r}"
+        )
     if value is None or isinstance(value, (int, float)):
         return DropOldest(value)
     if callable(value):
-        raise ConfigError(f"policy={value!r}: functions as policies are not available in this version; use DropOldest(60_000)")
-    raise ConfigError(f"policy must be a policy such as DropOldest(60_000), a number of tokens, or False, not {value!r}")
+        raise ConfigError(
+            f"policy={value!r}: functions as policies are not available in this version; use DropOldest(60_000)"
+        )
+    raise ConfigError(
+        f"policy must be a policy such as DropOldest(60_000), a number of tokens, or False, not {value!r}"
+    )
 
 
 def memory_of(value: Any) -> Any:

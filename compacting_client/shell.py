@@ -5,21 +5,20 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from compacting_client.core.effects import Ask, Recall, Remember, Reuse
 from compacting_client.errors import PolicyError
 from compacting_client.events import ContentDropped, ContentReused, Event
-from compacting_client.lifecycle import Deliver, Finish, Send, Step, Steps, Tell
+from compacting_client.lifecycle import Deliver, Finish, Send, Steps, Tell
 from compacting_client.report import Report
 from compacting_client.session import Session
 
 __all__ = ["afinish", "arun", "finish", "run"]
 
 
-def run(
-    steps: Steps, session: Session, send: Callable[[Any], Any], deliver: Callable[[Any, Report], None]
-) -> Any:
+def run(steps: Steps, session: Session, send: Callable[[Any], Any], deliver: Callable[[Any, Report], None]) -> Any:
     """Drive `steps` on a sync client.  `send` sends a body; `deliver` ties a report to the response, and finishes it in time."""
     answer: Any = None
     error: Exception | None = None
@@ -40,14 +39,17 @@ def run(
                 case Tell() | Finish():
                     for name, callback, event in _listeners(session, step):
                         _guard(session, name, callback, event)
-                case _:
+                case Recall() | Remember() | Reuse():
                     answer = _stored(session, step)
-        except Exception as raised:  # thrown in where the step was asked for
+        except Exception as raised:  # noqa: BLE001 - thrown in where the step was asked for
             error = raised
 
 
 async def arun(
-    steps: Steps, session: Session, send: Callable[[Any], Awaitable[Any]], deliver: Callable[[Any, Report], Awaitable[None]]
+    steps: Steps,
+    session: Session,
+    send: Callable[[Any], Awaitable[Any]],
+    deliver: Callable[[Any, Report], Awaitable[None]],
 ) -> Any:
     """Drive `steps` on an async client; async callables are awaited, stores that may block run in a thread."""
     answer: Any = None
@@ -69,11 +71,10 @@ async def arun(
                 case Tell() | Finish():
                     for name, callback, event in _listeners(session, step):
                         await _aguard(session, name, callback, event)
-                case _ if getattr(session.settings.memory, "blocking", True):
-                    answer = await asyncio.to_thread(_stored, session, step)
-                case _:
-                    answer = _stored(session, step)
-        except Exception as raised:
+                case Recall() | Remember() | Reuse():
+                    blocking = getattr(session.settings.memory, "blocking", True)
+                    answer = await asyncio.to_thread(_stored, session, step) if blocking else _stored(session, step)
+        except Exception as raised:  # noqa: BLE001
             error = raised
 
 
@@ -109,7 +110,9 @@ async def _acall(step: Ask, argument: Any) -> Any:
 def _plain(step: Ask, value: Any) -> Any:
     if inspect.isawaitable(value):
         getattr(value, "close", lambda: None)()  # or Python warns that it was never awaited
-        raise PolicyError(f"{step.name} returned something to await; pass a plain function, or wrap the SDK's async client")
+        raise PolicyError(
+            f"{step.name} returned something to await; pass a plain function, or wrap the SDK's async client"
+        )
     return value
 
 
@@ -121,11 +124,9 @@ def _listeners(session: Session, step: Tell | Finish) -> list[tuple[str, Callabl
     told: list[tuple[str, Callable[[Any], Any], Any]] = []
     for event in step.events:
         _log(session, event)
-        special = {ContentDropped: "on_drop", ContentReused: "on_reuse"}.get(type(event), "")
-        for name in ("on_event", special):
-            callback = getattr(settings, name) if name else None
-            if callback is not None:
-                told.append((name, callback, event))
+        special = "on_drop" if isinstance(event, ContentDropped) else "on_reuse"
+        names = ("on_event", special) if isinstance(event, (ContentDropped, ContentReused)) else ("on_event",)
+        told += [(name, callback, event) for name in names if (callback := getattr(settings, name)) is not None]
     return told
 
 
@@ -133,10 +134,8 @@ def _log(session: Session, event: Event) -> None:
     if session.log.hears(event.level):
         fields = event.as_dict(content=session.settings.log_content)
         name = fields.pop("name")
-        try:
+        with suppress(Exception):  # a sink that raises never breaks a request, and there is no other to tell
             session.log.write(event.level, name, fields)
-        except Exception:  # noqa: BLE001, S110 - a sink that raises never breaks a request, and there is no other to tell
-            pass
 
 
 def _guard(session: Session, name: str, callback: Callable[[Any], Any], argument: Any) -> None:
@@ -159,14 +158,13 @@ async def _aguard(session: Session, name: str, callback: Callable[[Any], Any], a
 
 
 def _callback_failed(session: Session, name: str, error: Exception) -> None:
-    exc_info = error if session.settings.log_content else None
-    try:
-        session.log.write("error", "callback.failed", {"callback": name, "error": type(error).__name__}, exc_info=exc_info)
-    except Exception:  # noqa: BLE001, S110
-        pass
+    exc_info = error if session.settings.log_content else None  # its text may quote the conversation
+    fields = {"callback": name, "error": type(error).__name__}
+    with suppress(Exception):
+        session.log.write("error", "callback.failed", fields, exc_info=exc_info)
 
 
-def _stored(session: Session, step: Step) -> Any:
+def _stored(session: Session, step: Recall | Remember | Reuse) -> Any:
     """Ask or tell the memory.  A store that is down costs a log line and the memory, never the request."""
     store = session.settings.memory
     try:
@@ -174,11 +172,9 @@ def _stored(session: Session, step: Step) -> Any:
             case Recall(key):
                 return store.recall(key)
             case Remember(key, entry):
-                return store.remember(key, entry)
+                store.remember(key, entry)
             case Reuse(key, entry):
-                return store.reuse(key, entry)
-            case _:
-                raise AssertionError(step)
+                store.reuse(key, entry)
     except Exception as error:  # noqa: BLE001
         session.log.write("warning", "memory.failed", {"step": type(step).__name__, "error": type(error).__name__})
-        return [] if isinstance(step, Recall) else None
+    return []

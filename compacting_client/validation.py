@@ -43,4 +43,6 @@ def function(field: str, value: Any, *, async_client: bool) -> None:
     if not callable(value):
         raise ConfigError(f"{field} must be a function or None, not {value!r}")
     if is_async(value) and not async_client:
-        raise ConfigError(f"{field} is async, but the client is not: nobody would await it; pass a plain function, or wrap the SDK's async client")
+        raise ConfigError(
+            f"{field} is async, but the client is not: nobody would await it; pass a plain function, or wrap the SDK's async client"
+        )

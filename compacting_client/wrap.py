@@ -58,7 +58,9 @@ def compacting(
     Functions may be async on async clients.  Raises ConfigError for a wrong setting and UnsupportedClientError for what is no client.
     """
     if windows is not None:
-        raise ConfigError(f"windows={windows!r}: budgets from a model's window are not available in this version; give a number of tokens")
+        raise ConfigError(
+            f"windows={windows!r}: budgets from a model's window are not available in this version; give a number of tokens"
+        )
     settings = Settings(
         policy=policy_of(policy),
         memory=memory_of(memory),
@@ -76,7 +78,8 @@ def compacting(
         on_unfit=on_unfit,
         strict=strict,
     )
-    return bind(unbound(client), Session(settings))
+    wrapped: ClientT = bind(unbound(client), Session(settings))
+    return wrapped
 
 
 def is_compacting(client: object) -> bool:

@@ -12,25 +12,31 @@ from typing import Any, Protocol
 from compacting_client.core.conversation import SYSTEM, Conversation
 from compacting_client.core.effects import Ask, Effect, Remember, Reuse
 from compacting_client.core.measure import Measure, measure, sizes_without_thinking
-from compacting_client.core.plan import Plan
+from compacting_client.core.plan import NOTHING, Plan
 from compacting_client.core.prefix import Entry
 from compacting_client.core.recognition import Recognition
 from compacting_client.core.view import Choice, View, base_pins
 
 __all__ = ["Decides", "Outcome", "Question", "compaction", "without_thinking"]
 
-Tokens = int | float
+Tokens = float
 
 
 class Decides(Protocol):
     """A policy, as the core sees it."""
 
     @property
-    def budget(self) -> int | float | None: ...
-    @property
-    def fingerprint(self) -> str: ...
-    def triggered(self, view: View) -> bool: ...
-    def choose(self, view: View) -> Choice | None: ...
+    def fingerprint(self) -> str:
+        """Tells its decisions apart from those of other policies."""
+        ...
+
+    def triggered(self, view: View) -> bool:
+        """Whether a decision is needed."""
+        ...
+
+    def choose(self, view: View) -> Choice | None:
+        """What to drop."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +66,7 @@ class Outcome:
     conversation: Conversation
     measured: Measure
     known: Recognition
-    plan: Plan = Plan()
+    plan: Plan = NOTHING
     reason: str | None = None
     choice: Choice | None = None
     ages: dict[int, int] = field(default_factory=dict[int, int])
@@ -79,7 +85,9 @@ class Outcome:
     def tokens_before(self) -> Tokens:
         """Tokens of the request as the caller wrote it."""
         roles = self.conversation.roles
-        return self.measured.overhead + sum(size for size, role in zip(self.measured.sizes, roles) if role != SYSTEM)
+        return self.measured.overhead + sum(
+            size for size, role in zip(self.measured.sizes, roles, strict=True) if role != SYSTEM
+        )
 
     @property
     def tokens_after(self) -> Tokens:
@@ -225,5 +233,5 @@ def _pins(question: Question) -> Generator[Effect, Any, set[int]]:
         indexes = [index for index in range(len(conversation)) if conversation.roles[index] != SYSTEM]
         shown = [(index, message) for index in indexes for message in conversation.neutral(index)]
         wanted = yield Ask("pin", question.pin, [message for _, message in shown])
-        pinned.update(conversation.exchanges.owner[index] for (index, _), yes in zip(shown, wanted) if yes)
+        pinned.update(conversation.exchanges.owner[index] for (index, _), yes in zip(shown, wanted, strict=True) if yes)
     return pinned

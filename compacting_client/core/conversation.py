@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from compacting_client.core.exchanges import Exchanges, pair
 
-__all__ = ["Conversation", "Message", "Reader", "SYSTEM"]
+__all__ = ["SYSTEM", "Conversation", "Message", "Reader"]
 
 Message = dict[str, Any]
 """A neutral message: role is system, user, assistant or tool."""

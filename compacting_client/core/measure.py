@@ -14,7 +14,8 @@ from compacting_client.errors import PolicyError
 
 __all__ = ["Measure", "measure", "sizes_without_thinking"]
 
-Tokens = int | float
+Tokens = float
+"""Whole numbers, unless the caller's own counter gives others."""
 
 
 class Measure:
@@ -45,8 +46,10 @@ class Measure:
             data, extra = weigh(index)
             self.sizes.append(of_length(utf16_length(data)) + extra)
         tools = self._conversation.tools
-        self.overhead = sum(map(estimate, self._conversation.head)) + (of_length(utf16_length(dump(tools))) if tools is not None else 0)
-        self.overhead += sum(size for size, role in zip(self.sizes, roles) if role == SYSTEM)
+        self.overhead = sum(map(estimate, self._conversation.head)) + (
+            of_length(utf16_length(dump(tools))) if tools is not None else 0
+        )
+        self.overhead += sum(size for size, role in zip(self.sizes, roles, strict=True) if role == SYSTEM)
 
     def meaning(self, index: int) -> bytes:
         """What the item says, with which call of its exchange each of its results answers (DESIGN 4)."""
@@ -85,7 +88,9 @@ def measure(conversation: Conversation, counter: Any) -> Generator[Effect, Any, 
 
 def _checked(value: Any) -> Tokens:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
-        raise PolicyError(f"counter returned {value!r}; it must return a number of tokens, 0 or more, for every message")
+        raise PolicyError(
+            f"counter returned {value!r}; it must return a number of tokens, 0 or more, for every message"
+        )
     return value
 
 

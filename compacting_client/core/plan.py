@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Plan", "kept"]
+__all__ = ["NOTHING", "Plan", "kept"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,9 @@ class Plan:
 
     def __bool__(self) -> bool:
         return bool(self.gone) or self.strip is not None
+
+
+NOTHING = Plan()
 
 
 def kept(gone: Sequence[int], size: int) -> list[int]:

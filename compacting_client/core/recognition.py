@@ -46,7 +46,11 @@ class Recognition:
         if key is None:
             return []
         stored: list[tuple[Entry, int]] = yield Recall(key)
-        return [(entry, uses) for entry, uses in stored if entry.policy == self._policy and entry.length <= len(self.history)]
+        return [
+            (entry, uses)
+            for entry, uses in stored
+            if entry.policy == self._policy and entry.length <= len(self.history)
+        ]
 
     def match(
         self, entries: Sequence[tuple[Entry, int]], pinned: set[int]
@@ -60,9 +64,7 @@ class Recognition:
                 return entry, uses
         return None
 
-    def remembered(
-        self, plan: Plan, ages: dict[int, int], place: int | None
-    ) -> Generator[Effect, Any, Entry]:
+    def remembered(self, plan: Plan, ages: dict[int, int], place: int | None) -> Generator[Effect, Any, Entry]:
         """`plan` as an entry; `ages`: unit -> how many requests ago it went; `place`: where stripping begins, as a position."""
         owner = self._conversation.exchanges.owner
         gaps = self._gaps((index, ages.get(owner[index], 0)) for index in plan.gone)
@@ -120,4 +122,7 @@ class Recognition:
             if not isinstance(key, str):
                 raise PolicyError(f"memory_key returned {key!r}; it must return a string for every message")
         answers = iter(keys)
-        chain.extend(("\0".join(next(answers) for _ in messages).encode("utf-8", "surrogatepass") for messages in shown), tuple(marks))
+        chain.extend(
+            ("\0".join(next(answers) for _ in messages).encode("utf-8", "surrogatepass") for messages in shown),
+            tuple(marks),
+        )

@@ -18,8 +18,8 @@ class Choice:
     units: frozenset[int]
     trigger: str
     fits: bool
-    budget: int | float | None = None
-    target: int | float | None = None
+    budget: float | None = None
+    target: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class View:
     def __init__(
         self,
         conversation: Conversation,
-        sizes: Sequence[int | float],
-        overhead: int | float,
+        sizes: Sequence[float],
+        overhead: float,
         pinned: Iterable[int] = (),
         gone: Iterable[int] = (),
     ) -> None:
@@ -61,9 +61,13 @@ class View:
     def units(self) -> list[int]:
         """The units that are there, oldest first, system messages aside."""
         owner, roles = self.conversation.exchanges.owner, self.conversation.roles
-        return [index for index, first in enumerate(owner) if index == first and index not in self.gone and roles[index] != SYSTEM]
+        return [
+            index
+            for index, first in enumerate(owner)
+            if index == first and index not in self.gone and roles[index] != SYSTEM
+        ]
 
-    def size(self, unit: int) -> int | float:
+    def size(self, unit: int) -> float:
         """Tokens of a unit."""
         members = self.conversation.exchanges.members.get(unit)
         return self.sizes[unit] if members is None else sum(self.sizes[index] for index in members)

@@ -35,9 +35,14 @@ class Format(Protocol):
     """One wire API.  Each module (or folder) of this package is one; it imports no SDK."""
 
     @property
-    def API(self) -> str: ...  # noqa: N802 - a module constant, seen through the protocol
+    def API(self) -> str:  # noqa: N802 - a module constant, seen through the protocol
+        """Its name in events and reports."""
+        ...
+
     @property
-    def FIELD(self) -> str: ...  # noqa: N802
+    def FIELD(self) -> str:  # noqa: N802
+        """The field of the body that holds the history."""
+        ...
 
     def held(self, body: Mapping[str, Any]) -> str | None:
         """Why this request is to be left alone (the server holds the history), or None."""
@@ -72,13 +77,13 @@ def given(value: Any) -> bool:
 def as_dict(value: Any) -> dict[str, Any] | None:
     """A typed object or mapping as a plain dict; the very object where it is one; None for anything else."""
     if type(value) is dict:
-        return value
+        return cast("dict[str, Any]", value)
     if isinstance(value, Mapping):
-        return dict(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        return {**cast("Mapping[str, Any]", value)}
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         dumped = dump(mode="json", by_alias=True, exclude_none=True)
-        return dumped if isinstance(dumped, dict) else None  # pyright: ignore[reportUnknownVariableType]
+        return cast("dict[str, Any]", dumped) if isinstance(dumped, dict) else None
     return None
 
 

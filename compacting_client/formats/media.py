@@ -34,10 +34,10 @@ def decoded(data: str, limit: int | None = None) -> bytes:
 def picture_size(data: str) -> tuple[int, int] | None:
     """Width and height in pixels, from a base64 picture's header; None where it does not tell."""
     try:
-        width, height = imagesize.get(io.BytesIO(decoded(data, _HEADER)))
+        size: tuple[int, int] = imagesize.get(io.BytesIO(decoded(data, _HEADER)))  # pyright: ignore[reportUnknownMemberType]
     except Exception:  # noqa: BLE001 - a broken header in the caller's picture must not cost the request
         return None
-    return (int(width), int(height)) if width > 0 and height > 0 else None
+    return size if min(size) > 0 else None
 
 
 def document_tokens(data: str) -> int:

@@ -67,7 +67,9 @@ def read(body: Mapping[str, Any]) -> Conversation:
         calls=calls,
         answers=answers,
         tools=next((body[name] for name in ("tools", "functions") if given(body.get(name))), None),
-        fixed=frozenset(index for index, item in enumerate(items) if roles[index] == "other" or _has_unknown_part(item)),
+        fixed=frozenset(
+            index for index, item in enumerate(items) if roles[index] == "other" or _has_unknown_part(item)
+        ),
     )
 
 
@@ -87,7 +89,7 @@ def usage(answer: Any, so_far: Usage | None = None) -> Usage | None:
     return Usage(prompt, cached or 0, get(counted, "completion_tokens") or 0)
 
 
-def refused_binding(status: int | None, text: str) -> bool:
+def refused_binding(status: int | None, text: str) -> bool:  # noqa: ARG001 - the protocol's signature
     """Nothing is bound to its place in this API."""
     return False
 
@@ -97,7 +99,9 @@ def check(body: Mapping[str, Any]) -> list[Violation]:
     found: list[Violation] = []
     messages = [as_dict(message) or {} for message in _messages(body)]
     if not messages:
-        return [Violation("oc-empty", FIELD, f"Invalid '{FIELD}': empty array. Expected an array with minimum length 1.")]
+        return [
+            Violation("oc-empty", FIELD, f"Invalid '{FIELD}': empty array. Expected an array with minimum length 1.")
+        ]
     waiting: list[str] = []
     asked: list[str] = []
     for index, item in enumerate(messages):
@@ -107,7 +111,13 @@ def check(body: Mapping[str, Any]) -> list[Violation]:
             if call in waiting:
                 waiting.remove(call)
             elif call not in asked:  # miurla/morphic#136
-                found.append(Violation("oc-tool-orphan", where, "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."))
+                found.append(
+                    Violation(
+                        "oc-tool-orphan",
+                        where,
+                        "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.",
+                    )
+                )
             continue
         if waiting:
             found.append(_unanswered(where, waiting))
@@ -132,7 +142,13 @@ def _unanswered(where: str, waiting: Sequence[str]) -> Violation:
 def _content_rules(where: str, item: Mapping[str, Any]) -> list[Violation]:
     found: list[Violation] = []
     if item.get("tool_calls") == []:
-        found.append(Violation("oc-tool-calls-empty", where, f"Invalid '{where}.tool_calls': empty array. Expected an array with minimum length 1."))
+        found.append(
+            Violation(
+                "oc-tool-calls-empty",
+                where,
+                f"Invalid '{where}.tool_calls': empty array. Expected an array with minimum length 1.",
+            )
+        )
     spoken = any(item.get(name) for name in ("tool_calls", "function_call", "refusal", "audio"))
     if item.get("content") is None and not (item.get("role") == "assistant" and spoken):  # docker/docker-agent#63
         found.append(Violation("oc-content-null", where, "Invalid value for 'content': expected a string, got null."))
@@ -169,8 +185,13 @@ class _Reader:
     def meaning(self, item: Any, weighed: bytes) -> bytes:
         if len(item) == 2 and type(item.get("content")) is str:
             return weighed
-        asked = [[_function(call).get("name"), canonical.arguments(_function(call).get("arguments"))] for call in _calls(item)]
-        apart = ("tool_calls", "function_call", "name") if item.get("role") == "tool" else ("tool_calls", "function_call")
+        asked = [
+            [_function(call).get("name"), canonical.arguments(_function(call).get("arguments"))]
+            for call in _calls(item)
+        ]
+        apart = (
+            ("tool_calls", "function_call", "name") if item.get("role") == "tool" else ("tool_calls", "function_call")
+        )
         said = canonical.fields(item, *apart)
         return dump({**said, "calls": asked} if asked else said)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+
 from compacting_client.core.view import Choice, View
 
 __all__ = ["Policy"]
@@ -20,7 +21,7 @@ class Policy(ABC):
         """What to drop, once triggered; None where nothing can or should go."""
 
     @property
-    def budget(self) -> int | float | None:
+    def budget(self) -> float | None:
         """The limit, in counted tokens, that the request is held against in the report; None where there is none."""
         return None
 

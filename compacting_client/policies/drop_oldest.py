@@ -12,7 +12,9 @@ from compacting_client.validation import share, whole_number
 
 __all__ = ["DropOldest"]
 
-_WORTH = 0.1  # of the budget: what a cut that cannot make the request fit must free, or the cut would move on every turn
+_WORTH = (
+    0.1  # of the budget: what a cut that cannot make the request fit must free, or the cut would move on every turn
+)
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class DropOldest(Policy):
     Raises ConfigError for a setting out of range.
     """
 
-    max_tokens: int | float | None = None
+    max_tokens: float | None = None
     _: KW_ONLY
     keep_head: int = 1
     keep_tail: int = 4
@@ -38,7 +40,7 @@ class DropOldest(Policy):
 
     def __post_init__(self) -> None:
         budget = self.max_tokens
-        if budget is None or (isinstance(budget, float) and 0 < budget <= 1):
+        if budget is None or (type(budget) is float and 0 < budget <= 1):
             raise ConfigError(
                 f"max_tokens={budget!r}: a budget from the model's window is not available in this version; "
                 "give a number of tokens, as in DropOldest(60_000)"
@@ -49,7 +51,7 @@ class DropOldest(Policy):
         share("target", self.target)
 
     @property
-    def budget(self) -> int | float:
+    def budget(self) -> float:
         """`max_tokens`."""
         assert self.max_tokens is not None
         return self.max_tokens
@@ -70,13 +72,15 @@ class DropOldest(Policy):
             return None
         return Choice(frozenset(dropped), "tokens", left <= self.budget, self.budget, self.target * self.budget)
 
-    def _with_room(self, view: View, head: set[int], tail: set[int]) -> tuple[set[int], int | float]:
+    def _with_room(self, view: View, head: set[int], tail: set[int]) -> tuple[set[int], float]:
         """Down to the target from the middle; if that is not even the budget, what is left of the middle and the tail, down to the budget."""
         budget = self.budget
         keep = head | tail | view.pinned
         dropped, left = _drop(view, _in_order(view, keep), set(), view.total, self.target * budget)
         if left > budget:
-            rest = ((unit,) for unit in view.units() if unit not in head and unit not in view.pinned and unit not in dropped)
+            rest = (
+                (unit,) for unit in view.units() if unit not in head and unit not in view.pinned and unit not in dropped
+            )
             dropped, left = _drop(view, rest, dropped, left, budget)
         mended = view.mended(dropped)
         left += sum(map(view.size, dropped - mended)) - sum(map(view.size, mended - dropped))
@@ -84,8 +88,8 @@ class DropOldest(Policy):
 
 
 def _drop(
-    view: View, groups: Iterable[tuple[int, ...]], dropped: set[int], left: int | float, goal: int | float
-) -> tuple[set[int], int | float]:
+    view: View, groups: Iterable[tuple[int, ...]], dropped: set[int], left: float, goal: float
+) -> tuple[set[int], float]:
     """Drop group after group while more than `goal` tokens are left."""
     for group in groups:
         if left <= goal:

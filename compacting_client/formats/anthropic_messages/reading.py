@@ -18,7 +18,9 @@ API = "anthropic-messages"
 FIELD = "messages"
 
 _SERVER_CALLS = frozenset({"server_tool_use", "mcp_tool_use"})
-_KNOWN = thinking.THINKING | _SERVER_CALLS | {"text", "image", "document", "search_result", "tool_use", "container_upload"}
+_KNOWN = (
+    thinking.THINKING | _SERVER_CALLS | {"text", "image", "document", "search_result", "tool_use", "container_upload"}
+)
 
 
 def held(body: Mapping[str, Any]) -> str | None:
@@ -26,7 +28,9 @@ def held(body: Mapping[str, Any]) -> str | None:
     if given(body.get("thread")) and get(body["thread"], "type") != "create":
         return "the server holds the history"
     edits = get(body.get("context_management"), "edits")
-    asked = isinstance(edits, (list, tuple)) and any(kind(edit).startswith("compact") for edit in cast("Sequence[Any]", edits))
+    asked = isinstance(edits, (list, tuple)) and any(
+        kind(edit).startswith("compact") for edit in cast("Sequence[Any]", edits)
+    )
     return "the provider is asked to compact" if asked or given(body.get("compaction")) else None
 
 
@@ -34,14 +38,18 @@ def read(body: Mapping[str, Any]) -> Conversation:
     """The conversation of ``body["messages"]`` and ``body["system"]``.  Raises Unreadable where it is no list of messages."""
     items = items_of(body)
     blocks = [blocks_of(item) for item in items]
-    roles = [_role(item, parts) for item, parts in zip(items, blocks)]
+    roles = [_role(item, parts) for item, parts in zip(items, blocks, strict=True)]
     pairs = _Pairs()
     for index, parts in enumerate(blocks):
         pairs.add(index, parts)
     model = str(body.get("model") or "")
     binds, enabled = thinking.binds(model, body), thinking.enabled(body)
     opening = thinking.opening(roles, blocks) if enabled else None
-    fixed = {index for index, parts in enumerate(blocks) if roles[index] == "other" or (roles[index] != SYSTEM and not _all_known(parts))}
+    fixed = {
+        index
+        for index, parts in enumerate(blocks)
+        if roles[index] == "other" or (roles[index] != SYSTEM and not _all_known(parts))
+    }
     return Conversation(
         api=API,
         model=model,
@@ -147,9 +155,9 @@ def _neighbours(roles: Sequence[str], blocks: Sequence[Sequence[Any]]) -> list[t
     links: list[tuple[int, int]] = []
     for index in range(len(roles) - 1):
         role, after = roles[index], roles[index + 1]
-        if after == SYSTEM or (role == SYSTEM and after == "assistant"):
-            links.append((index, index + 1))
-        elif role == after == "assistant" and any(kind(block) in thinking.THINKING for block in blocks[index]):
+        beside_system = after == SYSTEM or (role == SYSTEM and after == "assistant")
+        led_to = role == after == "assistant" and any(kind(block) in thinking.THINKING for block in blocks[index])
+        if beside_system or led_to:
             links.append((index, index + 1))
     return links
 
@@ -173,7 +181,12 @@ def _count(blocks: Sequence[Any]) -> int:
 def _head(system: Any) -> list[Message]:
     if not given(system) or not system:
         return []
-    return [{"role": SYSTEM, "content": _text(system if isinstance(system, str) else [as_dict(block) or block for block in system])}]
+    return [
+        {
+            "role": SYSTEM,
+            "content": _text(system if isinstance(system, str) else [as_dict(block) or block for block in system]),
+        }
+    ]
 
 
 def _stripped(item: Any) -> Any:
@@ -195,7 +208,13 @@ class _Reader:
         calls: list[dict[str, Any]] = []
         for block in blocks_of(item):
             if kind(block) == "tool_result":
-                shown.append({"role": "tool", "tool_call_id": str(block.get("tool_use_id")), "content": _text(block.get("content"))})
+                shown.append(
+                    {
+                        "role": "tool",
+                        "tool_call_id": str(block.get("tool_use_id")),
+                        "content": _text(block.get("content")),
+                    }
+                )
             elif kind(block) == "tool_use":
                 function = {"name": block.get("name"), "arguments": dump(block.get("input")).decode("utf-8", "replace")}
                 calls.append({"id": block.get("id"), "type": "function", "function": function})
@@ -233,7 +252,11 @@ def _text(value: Any) -> Any:
     """Blocks of text alone as text; anything else as it is."""
     if isinstance(value, (list, tuple)):
         blocks = cast("Sequence[Any]", value)
-        return "\n".join(str(get(block, "text")) for block in blocks) if all(kind(block) == "text" for block in blocks) else list(blocks)
+        return (
+            "\n".join(str(get(block, "text")) for block in blocks)
+            if all(kind(block) == "text" for block in blocks)
+            else list(blocks)
+        )
     return value
 
 
@@ -246,7 +269,11 @@ def _without_media(blocks: Sequence[Any]) -> tuple[list[Any], int]:
         content = block.get("content")
         if kind(block) in ("image", "document") and get(block.get("source"), "type") in ("base64", "url", "file"):
             source = as_dict(block.get("source")) or {}
-            tokens += _picture_tokens(source) if kind(block) == "image" else media.document_tokens(str(source.get("data") or ""))
+            tokens += (
+                _picture_tokens(source)
+                if kind(block) == "image"
+                else media.document_tokens(str(source.get("data") or ""))
+            )
             light.append({**block, "source": None})
         elif isinstance(content, (list, tuple)) and kind(block).endswith("tool_result"):
             inner, inside = _without_media(cast("Sequence[Any]", content))

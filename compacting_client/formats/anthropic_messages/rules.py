@@ -38,11 +38,19 @@ def check(body: Mapping[str, Any]) -> list[Violation]:
         return [Violation("an-empty", FIELD, "messages: at least one message is required")]
     contents = [blocks_of(item) for item in items]
     turns = _turns(items, contents)
-    found = [*_empty(items, contents), *_tools(turns), *_server_tools(turns), *_systems(items, contents), *_cache_marks(body, contents)]
+    found = [
+        *_empty(items, contents),
+        *_tools(turns),
+        *_server_tools(turns),
+        *_systems(items, contents),
+        *_cache_marks(body, contents),
+    ]
     if items[0].get("role") == "assistant" and not any(kind(block) == "compaction" for block in contents[0]):
-        found.append(Violation("an-first", f"{FIELD}.0", "messages: first message must use the \"user\" role"))
+        found.append(Violation("an-first", f"{FIELD}.0", 'messages: first message must use the "user" role'))
     if thinking.version(str(body.get("model") or "")) >= (4, 6) and _ends_with_text(turns[-1]):
-        message = "This model does not support assistant message prefill. The conversation must end with a user message."
+        message = (
+            "This model does not support assistant message prefill. The conversation must end with a user message."
+        )
         found.append(Violation("an-prefill", f"{FIELD}.{len(items) - 1}", message))
     if thinking.enabled(body):
         found.extend(_manual_thinking(turns))
@@ -51,7 +59,7 @@ def check(body: Mapping[str, Any]) -> list[Violation]:
 
 def _turns(items: Sequence[Mapping[str, Any]], contents: Sequence[list[dict[str, Any]]]) -> list[_Turn]:
     turns: list[_Turn] = []
-    for index, (item, blocks) in enumerate(zip(items, contents)):
+    for index, (item, blocks) in enumerate(zip(items, contents, strict=True)):
         role = str(item.get("role"))
         if turns and turns[-1].role == role:
             turns[-1].blocks.extend(blocks)
@@ -66,10 +74,16 @@ def _empty(items: Sequence[Mapping[str, Any]], contents: Sequence[Sequence[Any]]
         where = f"{FIELD}.{index}"
         if not blocks:
             if items[index].get("role") == "user" or (items[index].get("role") == "assistant" and index != last):
-                yield Violation("an-content-empty", where, f"{where}: all messages must have non-empty content except for the optional final assistant message")
+                yield Violation(
+                    "an-content-empty",
+                    where,
+                    f"{where}: all messages must have non-empty content except for the optional final assistant message",
+                )
             continue
         texts = [str(block.get("text")) for block in blocks if kind(block) == "text"]
-        if "" in texts or (len(texts) == len(blocks) and not any(text.strip() for text in texts)):  # stackblitz/bolt.new#7426
+        if "" in texts or (
+            len(texts) == len(blocks) and not any(text.strip() for text in texts)
+        ):  # stackblitz/bolt.new#7426
             yield Violation("an-text-empty", where, "messages: text content blocks must be non-empty")
 
 
@@ -105,9 +119,17 @@ def _results(turn: _Turn, before: _Turn | None) -> Iterator[Violation]:
                 "Each `tool_result` block must have a corresponding `tool_use` block in the previous message.",
             )
     if len(answers) != len(set(answers)):
-        yield Violation("an-dup-result", where, f"{where}: each tool_use must have a single result. Found multiple `tool_result` blocks with one id")
+        yield Violation(
+            "an-dup-result",
+            where,
+            f"{where}: each tool_use must have a single result. Found multiple `tool_result` blocks with one id",
+        )
     if any(kind(block) != "tool_result" for block in turn.blocks[: len(answers)]):  # apify/tester-mcp-client#12
-        yield Violation("an-result-first", where, f"{where}: Did not find {len(answers)} `tool_result` block(s) at the beginning of this message.")
+        yield Violation(
+            "an-result-first",
+            where,
+            f"{where}: Did not find {len(answers)} `tool_result` block(s) at the beginning of this message.",
+        )
 
 
 def _server_tools(turns: Sequence[_Turn]) -> Iterator[Violation]:
@@ -122,14 +144,21 @@ def _server_tools(turns: Sequence[_Turn]) -> Iterator[Violation]:
                 waiting.append((str(block.get("id")), str(block.get("name"))))
             elif _is_server_result(block):
                 if call not in called and call not in [name for name, _ in waiting]:
-                    message = f"unexpected `tool_use_id` found in `{kind(block)}` blocks: {call}. Each needs a corresponding `server_tool_use` block before it."
+                    message = (
+                        f"unexpected `tool_use_id` found in `{kind(block)}` blocks: {call}. "
+                        "Each needs a corresponding `server_tool_use` block before it."
+                    )
                     yield Violation("an-server-orphan", where, f"{where}: {message}")
                 waiting = [(name, tool) for name, tool in waiting if name != call]
         called.update(str(block.get("id")) for block in turn.blocks if kind(block) in _SERVER_CALLS)
         in_flight = all(later.only_results for later in turns[number + 1 :])
         for call, tool in waiting:
             if not in_flight and not any(call in ids for ids in answered[number + 1 :]):
-                yield Violation("an-server-pair", where, f"{where}: {tool} tool use with id {call} was found without a corresponding {tool}_tool_result block")
+                yield Violation(
+                    "an-server-pair",
+                    where,
+                    f"{where}: {tool} tool use with id {call} was found without a corresponding {tool}_tool_result block",
+                )
 
 
 def _is_server_result(block: Mapping[str, Any]) -> bool:
@@ -143,9 +172,18 @@ def _systems(items: Sequence[Mapping[str, Any]], contents: Sequence[Sequence[Any
         if role != "system" or not contents[index] or (index and roles[index - 1] == "system"):
             continue
         after = next((other for other in roles[index:] if other != "system"), None)
-        paused = index > 0 and roles[index - 1] == "assistant" and bool(contents[index - 1]) and kind(contents[index - 1][-1]).endswith("_tool_result")
+        paused = (
+            index > 0
+            and roles[index - 1] == "assistant"
+            and bool(contents[index - 1])
+            and kind(contents[index - 1][-1]).endswith("_tool_result")
+        )
         if index == 0 or not (roles[index - 1] == "user" or paused) or after not in (None, "assistant"):
-            yield Violation("an-system-place", f"{FIELD}.{index}", f"{FIELD}.{index}: use the top-level 'system' parameter for the initial system prompt")
+            yield Violation(
+                "an-system-place",
+                f"{FIELD}.{index}",
+                f"{FIELD}.{index}: use the top-level 'system' parameter for the initial system prompt",
+            )
 
 
 def _ends_with_text(turn: _Turn) -> bool:
@@ -158,19 +196,36 @@ def _manual_thinking(turns: Sequence[_Turn]) -> Iterator[Violation]:
     while first >= 2 and turns[first - 1].only_results:
         first -= 2
     opening = turns[first] if first >= 0 else None
-    if opening is not None and opening.role == "assistant" and opening.blocks and not thinking.starts_with_thinking(opening.blocks):
+    if (
+        opening is not None
+        and opening.role == "assistant"
+        and opening.blocks
+        and not thinking.starts_with_thinking(opening.blocks)
+    ):
         where = f"{FIELD}.{opening.first}"
         message = f"{where}.content.0.type: Expected `thinking` or `redacted_thinking`, but found `{kind(opening.blocks[0])}`."
-        yield Violation("an-think-start", where, f"{message} When `thinking` is enabled, a final `assistant` message must start with a thinking block.")
+        yield Violation(
+            "an-think-start",
+            where,
+            f"{message} When `thinking` is enabled, a final `assistant` message must start with a thinking block.",
+        )
 
 
 def _cache_marks(body: Mapping[str, Any], contents: Sequence[Sequence[Any]]) -> Iterator[Violation]:
     marks = [mark for part in (body.get("tools"), body.get("system"), contents) for mark in _marks(part)]
     if len(marks) > MAX_CACHE_MARKS:  # github/copilot-cli#4185
-        yield Violation("an-cache-count", "cache_control", f"A maximum of 4 blocks with cache_control may be provided. Found {len(marks)}.")
+        yield Violation(
+            "an-cache-count",
+            "cache_control",
+            f"A maximum of 4 blocks with cache_control may be provided. Found {len(marks)}.",
+        )
     lives = [get(mark, "ttl") or "5m" for mark in marks]
     if "5m" in lives and "1h" in lives[lives.index("5m") :]:
-        yield Violation("an-cache-ttl", "cache_control", "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block.")
+        yield Violation(
+            "an-cache-ttl",
+            "cache_control",
+            "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block.",
+        )
 
 
 def _marks(value: Any) -> Iterator[Any]:

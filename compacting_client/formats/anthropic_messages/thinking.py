@@ -12,7 +12,16 @@ from typing import Any, cast
 
 from compacting_client.formats.base import get, kind
 
-__all__ = ["THINKING", "binds", "enabled", "opening", "refused_binding", "starts_with_thinking", "version", "without_thinking"]
+__all__ = [
+    "THINKING",
+    "binds",
+    "enabled",
+    "opening",
+    "refused_binding",
+    "starts_with_thinking",
+    "version",
+    "without_thinking",
+]
 
 THINKING = frozenset({"thinking", "redacted_thinking"})
 _BINDING_SINCE = (5, 1)
@@ -33,10 +42,11 @@ def binds(model: str, body: Mapping[str, Any]) -> bool:
 
 def enabled(body: Mapping[str, Any]) -> bool:
     """Whether thinking is `enabled` by hand: then an open tool loop has to start with a thinking block (not so for `adaptive`)."""
-    return get(body.get("thinking"), "type") == "enabled"
+    return bool(get(body.get("thinking"), "type") == "enabled")
 
 
 def starts_with_thinking(blocks: Sequence[Any]) -> bool:
+    """Whether an assistant item may open a tool loop while thinking is `enabled`."""
     return bool(blocks) and kind(blocks[0]) in THINKING
 
 
@@ -63,5 +73,5 @@ def without_thinking(content: Any) -> list[Any] | None:
 
 
 def refused_binding(status: int | None, text: str) -> bool:
-    """"The block is bound to a different conversation": memory was lost, or another worker made the cut."""
+    """Whether the error is the one for thinking bound to a different conversation: memory was lost, or another worker cut."""
     return status in (None, 400) and "bound to a different conversation" in text

@@ -12,12 +12,14 @@ import uuid
 from collections import Counter
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import orjson
 
 from compacting_client import account
 from compacting_client.core.compaction import Outcome, Question, compaction, without_thinking
+from compacting_client.core.conversation import Conversation
 from compacting_client.core.effects import Effect
 from compacting_client.core.plan import Plan
 from compacting_client.core.tokens import dump
@@ -187,20 +189,23 @@ class _Request:
         return self.report
 
     def _question(self, policy: Policy) -> Question:
-        settings, wire, body = self.session.settings, self.wire, self.body
-        conversation = wire.read(body)
-
-        def refused(plan: Plan) -> list[str]:
-            broken = Counter(each.rule for each in wire.check(wire.write(plan, conversation, body)))
-            return sorted(broken - Counter(each.rule for each in wire.check(body))) if broken else []
-
+        settings = self.session.settings
+        conversation = self.wire.read(self.body)
+        refused = partial(self._refused, conversation)
         return Question(conversation, policy, refused, settings.counter, settings.pin, settings.memory_key)
+
+    def _refused(self, conversation: Conversation, plan: Plan) -> list[str]:
+        """The rules that the body breaks under `plan`, and did not break before."""
+        broken = Counter(each.rule for each in self.wire.check(self.wire.write(plan, conversation, self.body)))
+        return sorted(broken - Counter(each.rule for each in self.wire.check(self.body))) if broken else []
 
     def _recovered(self, error: Exception) -> Steps:
         """Thinking bound to a different conversation: strip all of it and send once more, once (DESIGN 3.4)."""
         outcome, status = self.outcome, getattr(error, "status_code", None)
         helps = self.session.settings.recover and self.wire.refused_binding(status, str(error))
         if outcome is None or self.policy is None or not helps or not (yield from without_thinking(outcome)):
+            raise error
+        if self._refused(outcome.conversation, outcome.plan):  # an open loop with thinking `enabled` must keep it
             raise error
         account.fill(self.report, outcome, self.policy.budget)
         response = yield Send(self.rendered())

@@ -322,11 +322,7 @@ def _ids(item: Mapping[str, Any]) -> tuple[list[str], list[str]]:
         if kind.endswith("tool_use"):  # also server_tool_use and mcp_tool_use
             asked.append(f"id:{block.get('id')}")
         elif kind.endswith("tool_result"):
-            answer = f"id:{block.get('tool_use_id')}"
-            if answer in asked:  # a server's tool, answered within the same message
-                asked.remove(answer)
-            else:
-                answered.append(answer)
+            answered.append(f"id:{block.get('tool_use_id')}")
     return asked, answered
 
 

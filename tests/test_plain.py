@@ -184,6 +184,14 @@ def test_a_summary_waits_for_the_result_of_a_call_in_the_head() -> None:
     assert places(result.messages, messages) == [0, 1, 3, -1, 6]
 
 
+def test_a_summary_need_not_wait_for_an_exchange_that_was_dropped() -> None:
+    messages = [SYSTEM, asks("1"), asks("2"), answers("1"), user(), answers("2"), user()]
+    result = compact_with_summary(
+        messages, max_tokens=6, count_tokens=one, keep_head=2, keep_tail=1, summarize=lambda _: "so far"
+    )
+    assert places(result.messages, messages) == [0, 1, 3, -1, 4, 6]
+
+
 def test_a_summary_never_becomes_the_last_message_for_want_of_a_place() -> None:
     messages = [SYSTEM, asks("1", "2"), answers("1"), user("old"), user("old"), answers("2")]
     result = compact_with_summary(

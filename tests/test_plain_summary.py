@@ -28,6 +28,18 @@ def test_an_oversized_summary_is_cut_to_the_room_that_dropping_leaves() -> None:
     assert result.tokens_after == sum(map(estimate_tokens, result.messages)) in range(147, 151)
 
 
+@pytest.mark.parametrize("budget", range(150, 180, 3))
+@pytest.mark.parametrize("blank", ["", "\n" * 2000])
+def test_the_cut_is_the_longest_that_fits_and_begins_with_words(budget: int, blank: str) -> None:
+    with pytest.warns(RuntimeWarning, match="cut to"):
+        result = compact_with_summary(README, max_tokens=budget, keep_tail=2, summarize=lambda _: blank + LONG)
+    assert result.summary is not None
+    length = len(result.summary)
+    assert result.summary[:-1] == LONG[: length - 1]
+    longer = {"role": "user", "content": LONG[: length + 1].rstrip() + "…"}
+    assert result.tokens_after - estimate_tokens(result.messages[1]) + estimate_tokens(longer) > budget
+
+
 @pytest.mark.parametrize("text", [LONG, " " * 5000 + "x", "x" * 30])
 def test_a_summary_with_next_to_no_room_is_left_out(text: str) -> None:
     messages = [*README[:4], *README[-2:]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import KW_ONLY, dataclass
 
 from compacting_client.core.view import Choice, View
@@ -73,15 +73,13 @@ class DropOldest(Policy):
         return Choice(frozenset(dropped), "tokens", left <= self.budget, self.budget, self.target * self.budget)
 
     def _with_room(self, view: View, head: set[int], tail: set[int]) -> tuple[set[int], float]:
-        """Down to the target from the middle; if that is not even the budget, what is left of the middle and the tail, down to the budget."""
-        budget = self.budget
-        keep = head | tail | view.pinned
-        dropped, left = _drop(view, _in_order(view, keep), set(), view.total, self.target * budget)
-        if left > budget:
-            rest = (
-                (unit,) for unit in view.units() if unit not in head and unit not in view.pinned and unit not in dropped
-            )
-            dropped, left = _drop(view, rest, dropped, left, budget)
+        """From the middle down to the target.  If that is not even the budget, on to the budget: with the tail, then without whole turns."""
+        budget, stays = self.budget, head | view.pinned
+        dropped, left = _drop(view, _in_order(view, stays | tail), set(), view.total, self.target * budget)
+        dropped, left = _drop(view, _in_order(view, stays), dropped, left, budget)
+        broken, less = _drop(view, ((unit,) for unit in view.units() if unit not in stays), set(dropped), left, budget)
+        if less <= budget:  # half turns, which strict templates refuse, only where they make the difference
+            dropped, left = broken, less
         mended = view.mended(dropped)
         left += sum(map(view.size, dropped - mended)) - sum(map(view.size, mended - dropped))
         return mended, left
@@ -94,16 +92,16 @@ def _drop(
     for group in groups:
         if left <= goal:
             break
-        dropped.update(group)
-        left -= sum(map(view.size, group))
+        fresh = set(group) - dropped
+        dropped |= fresh
+        left -= sum(map(view.size, fresh))
     return dropped, left
 
 
-def _in_order(view: View, keep: set[int] | frozenset[int]) -> Iterator[tuple[int, ...]]:
-    """The units that may go, turn by turn: first the exchanges inside a turn, then its question and answer together, if all of it may go."""
+def _in_order(view: View, stays: Set[int]) -> Iterator[tuple[int, ...]]:
+    """The units that may go, turn by turn: first the exchanges inside a turn; then its question and answer together, if all of it may go."""
     for turn in view.turns():
-        yield from ((unit,) for unit in turn.inner if unit not in keep)
-        if not any(unit in keep for unit in turn.units()):
-            skeleton = tuple(unit for unit in (turn.question, turn.answer) if unit is not None)
-            if skeleton:
-                yield skeleton
+        units = turn.units()
+        yield from ((unit,) for unit in turn.inner if unit not in stays)
+        if stays.isdisjoint(units):
+            yield units

@@ -27,6 +27,7 @@ from compacting_client.core import tokens
 from compacting_client.core.exchanges import Exchanges, pair
 from compacting_client.errors import ConfigError
 from compacting_client.formats.base import as_dict
+from compacting_client.validation import function, is_async
 
 __all__ = [
     "CompactResult",
@@ -122,7 +123,7 @@ def compact_with_summary(
     Raises ConfigError as `compact` does, and for an async `summarize`: that is for `acompact_with_summary`.
     """
     _check_summary(summarize, summary_role)
-    if _is_async(summarize):
+    if is_async(summarize):
         raise ConfigError("summarize is an async function: await acompact_with_summary(...) instead")
     trim = _Trim(messages, max_tokens, count_tokens, keep_head, keep_tail)
     if summarize is None or not trim.gone:
@@ -151,7 +152,7 @@ async def acompact_with_summary(
         return trim.result()
     copies = trim.copies()
     try:
-        answer: Any = summarize(copies) if _is_async(summarize) else await asyncio.to_thread(summarize, copies)
+        answer: Any = summarize(copies) if is_async(summarize) else await asyncio.to_thread(summarize, copies)
         if inspect.isawaitable(answer):
             answer = await answer
     except Exception as error:  # noqa: BLE001 - as above; a cancellation is no Exception and passes
@@ -359,38 +360,29 @@ def _is_number(value: Any) -> TypeGuard[float]:
 def _budget(value: Any) -> float:
     if type(value) is not bool and isinstance(value, (int, float)) and 0 < value < math.inf:
         return value
-    raise ConfigError(f"max_tokens must be a positive number, got {reprlib.repr(value)}")
+    raise ConfigError(f"max_tokens must be a positive number, not {reprlib.repr(value)}")
 
 
 def _kept(name: str, value: Any) -> float:
     """How many messages an end keeps: fractions count up, less than 0 is 0, infinity is all."""
     if _is_number(value) and not math.isnan(value):
         return max(value, 0)
-    raise ConfigError(f"{name} must be a number of messages, got {reprlib.repr(value)}")
+    raise ConfigError(f"{name} must be a number of messages, not {reprlib.repr(value)}")
 
 
 def _counter(count_tokens: Any) -> CountTokens:
-    if count_tokens is None:
-        return _default_count
-    if callable(count_tokens):
-        return cast("CountTokens", count_tokens)
-    raise ConfigError(f"count_tokens must be a function or None, got {reprlib.repr(count_tokens)}")
+    function("count_tokens", count_tokens, async_client=True)  # an async one is told by what it returns
+    return _default_count if count_tokens is None else count_tokens
 
 
 def _check_summary(summarize: Any, role: Any) -> None:
-    if summarize is not None and not callable(summarize):
-        raise ConfigError(f"summarize must be a function or None, got {reprlib.repr(summarize)}")
+    function("summarize", summarize, async_client=True)
     if not isinstance(role, str) or not role:
-        raise ConfigError(f"summary_role must be the name of a role, got {reprlib.repr(role)}")
-
-
-def _is_async(function: Any) -> bool:
-    """Whether calling it gives a coroutine: an async function, a partial of one, or an object with an async `__call__`."""
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+        raise ConfigError(f"summary_role must be the name of a role, not {reprlib.repr(role)}")
 
 
 def _listed(messages: Any) -> list[Any]:
     """The messages in a list of our own; an iterator is read here, once."""
     if not isinstance(messages, Iterable) or isinstance(messages, (str, bytes, Mapping)):
-        raise ConfigError(f"messages must be a list of messages, got {reprlib.repr(cast('Any', messages))}")
+        raise ConfigError(f"messages must be a list of messages, not {reprlib.repr(cast('Any', messages))}")
     return list(cast("Iterable[Any]", messages))

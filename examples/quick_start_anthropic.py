@@ -1,0 +1,23 @@
+"""The same with Anthropic's SDK: the system prompt stands outside the messages, counts, and always stays."""
+
+from typing import Any
+
+from anthropic import Anthropic
+from providers import anthropic_options  # type: ignore[import-not-found]
+
+from compacting_client import DropOldest, compacting, control
+
+client = compacting(Anthropic(**anthropic_options()), DropOldest(max_tokens=3_000))
+
+messages: list[Any] = []
+for day in range(1, 31):
+    messages.append({"role": "user", "content": f"Day {day}: wind NW 5, course 270, 140 miles, all well. " * 12})
+    response = client.messages.create(
+        model="claude-haiku-4-5",
+        max_tokens=200,
+        system="You keep a ship's log. Answer in one sentence.",
+        messages=messages,
+    )
+    messages.append({"role": "assistant", "content": response.content})
+
+print(control(client).last_report)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Generic, TypeVar
 
-from compacting_client.bindings import bind, bound, forms, unbound
+from compacting_client.bindings import bind, bound, forms, owner
 from compacting_client.core.measure import Measure
 from compacting_client.core.recognition import Recognition
 from compacting_client.errors import ConfigError, UnsupportedClientError
@@ -66,30 +66,33 @@ class Control(Generic[ClientT]):
 
     def with_policy(self, policy: Any) -> ClientT:
         """A client like this one under another policy, sharing its memory.  Raises ConfigError."""
-        return bind(unbound(self._client), self._session.derive(policy_of(policy)))
+        derived: ClientT = bind(self._client, self._session.derive(policy_of(policy)))
+        return derived
 
     def preview(self, method: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Report:
-        """What a call of `method` with these arguments would send: nothing is sent or stored.
+        """What a call of `method` with these arguments would send: nothing is sent or stored, nobody is told.
 
         The report's ``body`` is the wire JSON, its ``verdicts`` say what happens to each unit.  Raises ConfigError for a method of an async
-        client (use `apreview`), or one that makes no request through this client.
+        client (use `apreview`), of a client that is not this one, or one that makes no request that carries a history.
         """
-        if is_async(method):
-            raise ConfigError("this method is async; use apreview()")
+        if self._session.settings.is_async:
+            raise ConfigError("this client is async; use apreview()")
+        self._check_own(method)
         with self._session.scope(preview=True):
             try:
                 result = method(*args, **kwargs)
                 if hasattr(result, "__enter__"):  # `.stream()` and `.with_streaming_response` send on entering
                     with result:
                         pass
+                elif hasattr(result, "__next__"):  # tool runners send on the first step
+                    next(result, None)
             except Previewed as preview:
                 return preview.report
-        raise ConfigError(
-            f"{method!r} made no request through this client; pass a method of the wrapped client that carries a history"
-        )
+        raise _made_no_request(method)
 
     async def apreview(self, method: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Report:
         """`preview` for async clients."""
+        self._check_own(method)
         with self._session.scope(preview=True):
             try:
                 result = method(*args, **kwargs)
@@ -98,27 +101,36 @@ class Control(Generic[ClientT]):
                 if hasattr(result, "__aenter__"):
                     async with result:
                         pass
+                elif hasattr(result, "__anext__"):
+                    await anext(result, None)
             except Previewed as preview:
                 return preview.report
-        raise ConfigError(
-            f"{method!r} made no request through this client; pass a method of the wrapped client that carries a history"
-        )
+        raise _made_no_request(method)
 
     def forget(self, messages: Iterable[Any] | None = None) -> None:
         """Forget what was decided for the conversation that opens like `messages` (the list a call takes), or for all of them.
 
         Raises ConfigError where `messages` are no messages of this client's API, or an async ``memory_key`` would have to be awaited.
         """
-        store = self._session.settings.memory
+        store, memory_key = self._session.settings.memory, self._session.settings.memory_key
         if messages is None:
             store.forget()
             return
+        if memory_key is not None and is_async(memory_key):
+            raise ConfigError("forget(messages) cannot await memory_key, which is async; forget() forgets all")
         listed = list(messages)
         keys = {key for wire in forms if (key := self._key(wire, listed)) is not None}
         if not keys:
             raise ConfigError("messages must be the list of messages that a call of this client takes")
         for key in keys:
             store.forget(key)
+
+    def _check_own(self, method: Any) -> None:
+        """A method of another client would send what it is given."""
+        client = owner(method)
+        session = bound(client) if client is not None else self._session
+        if session is None or not session.related(self._session):
+            raise ConfigError(f"{method!r} is not a method of this wrapped client, or of one derived from it")
 
     def _key(self, wire: Any, messages: list[Any]) -> str | None:
         try:
@@ -127,9 +139,17 @@ class Control(Generic[ClientT]):
             return None
         measured = Measure(conversation)
         steps = Recognition(conversation, measured, "", self._session.settings.memory_key).opening()
-        try:
-            step = next(steps)
-            while True:
-                step = steps.send([step.function(argument) for argument in step.arguments])  # type: ignore[union-attr]
-        except StopIteration as done:
-            return done.value
+        answers: list[Any] | None = None
+        while True:
+            try:
+                step: Any = steps.send(answers)
+            except StopIteration as done:
+                key: str | None = done.value
+                return key
+            answers = [step.function(argument) for argument in step.arguments]
+
+
+def _made_no_request(method: Any) -> ConfigError:
+    return ConfigError(
+        f"{method!r} made no request through this client; pass a method of the wrapped client that carries a history"
+    )

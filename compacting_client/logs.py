@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
+from types import ModuleType
 from typing import Any
 
 import structlog
@@ -22,7 +24,10 @@ logging.getLogger(_NAME).addHandler(logging.NullHandler())  # or the stdlib woul
 
 def checked_logger(logger: Any) -> Any:
     """`logger` if it can log.  Raises ConfigError."""
-    if logger is not None and not all(callable(getattr(logger, level, None)) for level in _LEVELS):
+    able = all(callable(getattr(logger, level, None)) for level in _LEVELS)
+    if logger is not None and (
+        not able or isinstance(logger, (type, ModuleType))
+    ):  # `logging` itself has these names too
         raise ConfigError(f"logger must be a stdlib or structlog logger or None, not {logger!r}")
     return logger
 
@@ -46,11 +51,19 @@ class Log:
         for name in ("isEnabledFor", "is_enabled_for"):
             enabled = getattr(logger, name, None)
             if callable(enabled):
-                return bool(enabled(_LEVELS[level]))
+                with suppress(Exception):
+                    return bool(enabled(_LEVELS[level]))
         return True
 
     def write(self, level: Level, name: str, fields: dict[str, Any], *, exc_info: Any = None) -> None:
-        """One record: structlog gets the fields as keys, the stdlib as ``key=value`` text and as `record.fields`."""
+        """One record: structlog gets the fields as keys, the stdlib as ``key=value`` text and as `record.fields`.
+
+        A sink that raises never breaks a request, and there is no other to tell.
+        """
+        with suppress(Exception):
+            self._write(level, name, fields, exc_info)
+
+    def _write(self, level: Level, name: str, fields: dict[str, Any], exc_info: Any) -> None:
         logger = self._logger()
         if isinstance(logger, (logging.Logger, logging.LoggerAdapter)):
             if logger.isEnabledFor(_LEVELS[level]):

@@ -60,8 +60,12 @@ class Session:
         return self.settings.policy
 
     def previews(self) -> bool:
-        """Whether this call is a preview: nothing may be sent or stored."""
-        return any(scope.preview for scope in _scopes.get() if scope.session is self._family)
+        """Whether this call is a preview: nothing may be sent or stored, by whatever wrapped client."""
+        return any(scope.preview for scope in _scopes.get())
+
+    def related(self, other: Session) -> bool:
+        """Whether both come from one call of `compacting()`."""
+        return self._family is other._family
 
     @contextmanager
     def scope(
@@ -75,7 +79,9 @@ class Session:
             _scopes.reset(token)
 
     def keep(self, report: Report) -> None:
-        """Make `report` the last one of this context, and hand it to the captures around it."""
+        """Make `report` the last one of this context, and hand it to the captures around it; a preview's is neither."""
+        if self.previews():
+            return
         kept: WeakKeyDictionary[Session, Report] = WeakKeyDictionary(_last.get() or {})
         kept[self._family] = report
         _last.set(kept)
@@ -109,8 +115,12 @@ class Reports:
 
     def of(self, response: Any) -> Report | None:
         """The report of an object that a call returned, or of one that shares its HTTP response (the SDKs' stream helpers)."""
-        for candidate in (response, getattr(response, "response", None), getattr(response, "_response", None)):
+        for name in ("", "response", "_response"):
+            try:
+                candidate = getattr(response, name) if name else response
+            except Exception:  # noqa: BLE001, S112 - a property of a stranger's object may raise anything
+                continue
             found = self._kept.get(id(candidate))
-            if candidate is not None and found is not None and found[0]() is candidate:
+            if found is not None and found[0]() is candidate:
                 return found[1]
         return None

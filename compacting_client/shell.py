@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Any
 
 from compacting_client.core.effects import Ask, Recall, Remember, Reuse
@@ -117,7 +116,9 @@ def _plain(step: Ask, value: Any) -> Any:
 
 
 def _listeners(session: Session, step: Tell | Finish) -> list[tuple[str, Callable[[Any], Any], Any]]:
-    """Who is to be told what; the log is written here, at once."""
+    """Who is to be told what; the log is written here, at once.  A preview tells nobody."""
+    if session.previews():
+        return []
     settings = session.settings
     if isinstance(step, Finish):
         return [("on_report", settings.on_report, step.report)] if settings.on_report is not None else []
@@ -133,9 +134,7 @@ def _listeners(session: Session, step: Tell | Finish) -> list[tuple[str, Callabl
 def _log(session: Session, event: Event) -> None:
     if session.log.hears(event.level):
         fields = event.as_dict(content=session.settings.log_content)
-        name = fields.pop("name")
-        with suppress(Exception):  # a sink that raises never breaks a request, and there is no other to tell
-            session.log.write(event.level, name, fields)
+        session.log.write(event.level, fields.pop("name"), fields)
 
 
 def _guard(session: Session, name: str, callback: Callable[[Any], Any], argument: Any) -> None:
@@ -160,8 +159,7 @@ async def _aguard(session: Session, name: str, callback: Callable[[Any], Any], a
 def _callback_failed(session: Session, name: str, error: Exception) -> None:
     exc_info = error if session.settings.log_content else None  # its text may quote the conversation
     fields = {"callback": name, "error": type(error).__name__}
-    with suppress(Exception):
-        session.log.write("error", "callback.failed", fields, exc_info=exc_info)
+    session.log.write("error", "callback.failed", fields, exc_info=exc_info)
 
 
 def _stored(session: Session, step: Recall | Remember | Reuse) -> Any:

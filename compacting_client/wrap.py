@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeVar
 
-from compacting_client.bindings import bind, bound, is_async_client, unbound
+from compacting_client.bindings import bind, bound, is_async_client
 from compacting_client.errors import ConfigError
 from compacting_client.events import ContentDropped, ContentReused, Event
 from compacting_client.memory import Store
@@ -78,7 +78,7 @@ def compacting(
         on_unfit=on_unfit,
         strict=strict,
     )
-    wrapped: ClientT = bind(unbound(client), Session(settings))
+    wrapped: ClientT = bind(client, Session(settings))
     return wrapped
 
 

@@ -14,28 +14,32 @@ from typing import Any, cast
 
 from compacting_client import lifecycle
 from compacting_client.bindings import watching
+from compacting_client.errors import ConfigError
 from compacting_client.formats import anthropic_messages, openai_chat
 from compacting_client.formats.base import Format
 from compacting_client.session import Session
 from compacting_client.shell import arun, run
 
-__all__ = ["FORMATS", "is_async", "original_of", "session_of", "supports", "twin"]
+__all__ = ["FORMATS", "is_async", "session_of", "supports", "twin"]
 
 _CHAT: Format = openai_chat
 _MESSAGES: Format = anthropic_messages
 FORMATS = (_CHAT, _MESSAGES)
-_ROUTES = {"/chat/completions": _CHAT, "/v1/messages": _MESSAGES}
+_SDKS = ("openai", "anthropic")
+_ROUTES: dict[str, Format] = {"/chat/completions": _CHAT, "/v1/messages": _MESSAGES}
 _LEFT_ALONE = {"/responses": "openai-responses"}  # read by nobody yet: said so, rather than passed by in silence
 _SESSION, _ORIGINAL = "_compacting_session", "_compacting_original"
+_DERIVING = ("copy", "with_options")
 
 
-def _bases(client: Any) -> set[str]:
-    return {f"{cls.__module__.partition('.')[0]}.{cls.__name__}" for cls in type(client).__mro__}
+def _bases(value: Any) -> set[str]:
+    """The classes of `value`, each as "sdk.Class"."""
+    return {f"{cls.__module__.partition('.')[0]}.{cls.__name__}" for cls in type(value).__mro__}
 
 
 def supports(client: Any) -> bool:
     """Whether this is a client of one of the two SDKs."""
-    return bool(_bases(client) & {f"{sdk}.{kind}APIClient" for sdk in ("openai", "anthropic") for kind in ("Sync", "Async")})
+    return bool(_bases(client) & {f"{sdk}.{kind}APIClient" for sdk in _SDKS for kind in ("Sync", "Async")})
 
 
 def is_async(client: Any) -> bool:
@@ -49,70 +53,72 @@ def session_of(client: Any) -> Session | None:
     return found if isinstance(found, Session) else None
 
 
-def original_of(client: Any) -> Any:
-    """The client that a twin was made from."""
-    return getattr(client, "__dict__", {}).get(_ORIGINAL, client)
-
-
 def twin(client: Any, session: Session) -> Any:
-    """A twin of an unwrapped client.
+    """A twin of a client; of a twin, one that takes its place: it has what was set on the first, but goes through `session` alone.
 
     An own `request` that an observer put on the client stays, innermost; one put on its class later counts too, as the class is asked late.
     """
     made = copy.copy(client)
-    attributes = vars(made)
+    attributes: dict[str, Any] = made.__dict__
+    original = attributes.get(_ORIGINAL, client)
     for name, value in list(attributes.items()):
-        if getattr(value, "_client", None) is client:  # some clients build resources in __init__
-            attributes[name] = type(value)(made)
+        if not _belongs_to_sdk(value):
+            continue
+        if getattr(value, "_client", None) is client:
+            attributes[name] = type(value)(made)  # some clients build resources in __init__, not on demand
         elif type(value).__name__.endswith(("WithRawResponse", "WithStreamedResponse")):
             del attributes[name]  # a cached property, made again on demand
-    attributes[_SESSION], attributes[_ORIGINAL] = session, client
-    attributes["request"] = _request(made, vars(client).get("request"), session)
-    for name in ("copy", "with_options"):
-        attributes[name] = _deriving(made, vars(client).get(name), name, session)
+    attributes[_SESSION], attributes[_ORIGINAL] = session, original
+    for name in ("request", *_DERIVING):
+        own = original.__dict__.get(name)
+        attributes.pop(name, None)
+        method = (_request if name == "request" else _deriving)(made, own, name, session)
+        attributes[name] = functools.wraps(getattr(made, name))(method)
     return made
+
+
+def _belongs_to_sdk(value: Any) -> bool:
+    """Whether this is a resource of the SDK, or the view of one that gives raw responses."""
+    return any(cls.__module__.partition(".")[0] in _SDKS for cls in type(value).__mro__)
 
 
 def _deriving(made: Any, own: Callable[..., Any] | None, name: str, session: Session) -> Callable[..., Any]:
     """`copy` and `with_options`: what they give is wrapped too."""
-    cls = type(made)
+    cls: Any = made.__class__
 
-    @functools.wraps(getattr(cls, name))
     def derive(*args: Any, **kwargs: Any) -> Any:
         derived = own(*args, **kwargs) if own is not None else getattr(cls, name)(made, *args, **kwargs)
-        return twin(derived, session)
+        return derived if session_of(derived) is session else twin(derived, session)
 
     return derive
 
 
-def _request(made: Any, own: Callable[..., Any] | None, session: Session) -> Callable[..., Any]:
+def _request(made: Any, own: Callable[..., Any] | None, name: str, session: Session) -> Callable[..., Any]:
     """The method that stands in for the SDK's `request`."""
-    cls = type(made)
+    cls: Any = made.__class__
 
     def forward(*args: Any, **kwargs: Any) -> Any:
-        return own(*args, **kwargs) if own is not None else cls.request(made, *args, **kwargs)
+        return own(*args, **kwargs) if own is not None else getattr(cls, name)(made, *args, **kwargs)
 
-    if is_async(made):
+    async def arequest(cast_to: Any, options: Any, *args: Any, **kwargs: Any) -> Any:
+        wire, body = _format_of(options), _body(options)
+        steps = _steps(session, wire, options, body)
+        if steps is None:
+            return await forward(cast_to, options, *args, **kwargs)
+        deliver = functools.partial(watching.adeliver, session, wire)
+        return await arun(
+            steps, session, lambda new: forward(cast_to, _with(options, body, new), *args, **kwargs), deliver
+        )
 
-        @functools.wraps(cls.request)
-        async def arequest(cast_to: Any, options: Any, *args: Any, **kwargs: Any) -> Any:
-            body, steps = _steps(session, options)
-            if steps is None:
-                return await forward(cast_to, options, *args, **kwargs)
-            deliver = functools.partial(watching.adeliver, session, _format_of(options))
-            return await arun(steps, session, lambda new: forward(cast_to, _with(options, body, new), *args, **kwargs), deliver)
-
-        return arequest
-
-    @functools.wraps(cls.request)
     def request(cast_to: Any, options: Any, *args: Any, **kwargs: Any) -> Any:
-        body, steps = _steps(session, options)
+        wire, body = _format_of(options), _body(options)
+        steps = _steps(session, wire, options, body)
         if steps is None:
             return forward(cast_to, options, *args, **kwargs)
-        deliver = functools.partial(watching.deliver, session, _format_of(options))
+        deliver = functools.partial(watching.deliver, session, wire)
         return run(steps, session, lambda new: forward(cast_to, _with(options, body, new), *args, **kwargs), deliver)
 
-    return request
+    return arequest if is_async(made) else request
 
 
 def _path(options: Any) -> str:
@@ -120,24 +126,34 @@ def _path(options: Any) -> str:
 
 
 def _format_of(options: Any) -> Format | None:
+    if str(options.method).lower() != "post":
+        return None
     path = _path(options)
     return next((wire for end, wire in _ROUTES.items() if path.endswith(end)), None)
 
 
-def _steps(session: Session, options: Any) -> tuple[Any, lifecycle.Steps | None]:
-    """The body that will be sent, and the way it goes; None for requests that carry no history."""
-    if str(options.method).lower() != "post":
-        return None, None
+def _body(options: Any) -> Any:
+    """The body as the SDK will send it: `extra_body` wins over the arguments, and takes away what it omits."""
     body, extra = options.json_data, getattr(options, "extra_json", None)
-    if isinstance(extra, Mapping) and isinstance(body, Mapping):  # `extra_body` wins over the arguments, as in the SDK's own merge
-        body = {**cast("Mapping[str, Any]", body), **cast("Mapping[str, Any]", extra)}
-    wire = _format_of(options)
-    if wire is not None and isinstance(body, Mapping):
-        return body, lifecycle.exchange(session, wire, cast("Mapping[str, Any]", body))  # pyright: ignore[reportUnknownMemberType]
-    left_alone = next((api for end, api in _LEFT_ALONE.items() if _path(options).endswith(end)), None)
-    if left_alone is not None:
-        return body, lifecycle.passed_by(session, left_alone, body, "this API is not supported in this version")
-    return body, None
+    if not isinstance(extra, Mapping) or not isinstance(body, Mapping | None):
+        return body
+    merged = {**cast("Mapping[str, Any]", body or {}), **cast("Mapping[str, Any]", extra)}
+    return {name: value for name, value in merged.items() if type(value).__name__ != "Omit"}
+
+
+def _steps(session: Session, wire: Format | None, options: Any, body: Any) -> lifecycle.Steps | None:
+    """The way that this request goes; None for one that carries no history."""
+    if wire is not None:
+        if isinstance(body, Mapping):
+            return lifecycle.exchange(session, wire, cast("Mapping[str, Any]", body))
+        return lifecycle.passed_by(session, wire.API, body, "unreadable")
+    path = _path(options) if str(options.method).lower() == "post" else ""
+    left_alone = next((api for end, api in _LEFT_ALONE.items() if path.endswith(end)), None)
+    if left_alone is None and session.previews():
+        raise ConfigError(f"a request to {_path(options)} carries no history; it was not sent")
+    if left_alone is None:
+        return None
+    return lifecycle.passed_by(session, left_alone, body, "this API is not supported in this version")
 
 
 def _with(options: Any, body: Any, new: Any) -> Any:

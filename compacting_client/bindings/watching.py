@@ -1,6 +1,7 @@
-"""Ties a report to what a call returned, and sees the end of streams, without changing the object's type.
+"""Ties a report to what a call returned, and sees the end of it, without changing any object's type.
 
-Streams: their own chunks are watched through an instance-level iterator; nothing is added to the request.
+A plain response is over when it is there.  A stream is over when its iterator ends or its connection is closed; a raw response that is still
+being read, when it is closed or what it was parsed into is over.  Nothing is added to the request.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ import functools
 import inspect
 import json
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
-from compacting_client.formats.base import Format, Usage
+from compacting_client.formats.base import Format
 from compacting_client.report import Report
 from compacting_client.session import Session
 from compacting_client.shell import afinish, finish
@@ -21,141 +22,174 @@ __all__ = ["adeliver", "deliver"]
 
 
 def deliver(session: Session, wire: Format | None, response: Any, report: Report) -> None:
-    """Tie the report to a response, a raw response or a stream; finish it now, or at the stream's end."""
-    session.reports.attach(response, report)
-    if _is_stream(response):
-        session.reports.attach(response.response, report)  # the SDKs' stream helpers share it
-        _watch(wire, response, report, _once(functools.partial(finish, session, report)))
-        return
-    report.usage = _usage(wire, response)
-    if _is_raw(response):
-        _watch_parse(session, wire, response, report)
-    finish(session, report)
+    """Tie the report to a response, and finish it now or once the response is over."""
+    watch = _Watch(session, wire, report)
+    if not watch.begin(response):
+        finish(session, report)
 
 
 async def adeliver(session: Session, wire: Format | None, response: Any, report: Report) -> None:
     """The same for async clients."""
-    session.reports.attach(response, report)
-    if _is_stream(response):
-        session.reports.attach(response.response, report)
-        _awatch(wire, response, report, _once(functools.partial(afinish, session, report)))
-        return
-    report.usage = _usage(wire, response)
-    if _is_raw(response):
-        _watch_parse(session, wire, response, report)
-    await afinish(session, report)
+    watch = _AsyncWatch(session, wire, report)
+    if not watch.begin(response):
+        await afinish(session, report)
+
+
+class _Watch:
+    """Follows one response of a sync client."""
+
+    CLOSE = "close"
+
+    def __init__(self, session: Session, wire: Format | None, report: Report) -> None:
+        self._session, self._wire, self._report = session, wire, report
+        self._over = False
+
+    def begin(self, response: Any) -> bool:
+        """Tie the report to the response; False where nothing is left to wait for."""
+        self._session.reports.attach(response, self._report)
+        if _is_stream(response):
+            self._stream(response)
+            return True
+        http = _http(response)
+        if http is None:
+            self._note(response)
+            return False
+        self._note(_content(http))
+        self._parsing(response)
+        if getattr(http, "is_closed", True):
+            return False
+        own = callable(getattr(response, "close", None))  # that of `with_streaming_response`; else raw and streamed
+        self._closing(response if own else http, "close" if own else self.CLOSE, lambda: self._note(_content(http)))
+        return True
+
+    def _note(self, answer: Any) -> None:
+        """Take over the usage of an answer, its JSON, or a chunk of it."""
+        if self._wire is not None:
+            self._report.usage = self._wire.usage(answer, self._report.usage)
+
+    def _stream(self, stream: Any) -> None:
+        """Watch a stream's own chunks.  The SDKs' stream helpers read the same ones, and share its HTTP response."""
+        self._session.reports.attach(stream.response, self._report)
+        chunks: Any = self._watched(stream._iterator)
+        stream.__dict__["_iterator"] = chunks
+        reference = weakref.ref(chunks)  # no cycle: a stream that is dropped is closed at once
+        self._closing(stream.response, self.CLOSE, lambda: None, busy=lambda: _running(reference()))
+
+    def _parsing(self, raw: Any) -> None:
+        """What a raw response is parsed into has the same report."""
+        cls: Any = raw.__class__
+        parse = cls.parse
+
+        def noted(value: Any) -> Any:
+            if self._session.reports.of(value) is self._report:
+                return value  # parsed before
+            self._session.reports.attach(value, self._report)
+            if _is_stream(value):
+                self._stream(value)
+            else:
+                self._note(value)
+            return value
+
+        @functools.wraps(raw.parse)
+        def parsed(**kwargs: Any) -> Any:
+            return noted(parse(raw, **kwargs))
+
+        @functools.wraps(raw.parse)
+        async def aparsed(**kwargs: Any) -> Any:
+            return noted(await parse(raw, **kwargs))
+
+        raw.__dict__["parse"] = aparsed if inspect.iscoroutinefunction(parse) else parsed
+
+    def _end(self) -> Any:
+        if not self._over:
+            self._over = True
+            finish(self._session, self._report)
+
+    def _watched(self, chunks: Any) -> Iterator[Any]:
+        try:
+            for chunk in chunks:
+                self._note(chunk)
+                yield chunk
+        except Exception as error:
+            self._report.error = type(error).__name__
+            raise
+        finally:
+            self._end()
+
+    def _closing(
+        self, value: Any, name: str, before: Callable[[], None], busy: Callable[[], bool] = lambda: False
+    ) -> None:
+        """See that `value` is closed; not where it closes itself while it is `busy`."""
+        cls: Any = value.__class__
+        method, reference = getattr(cls, name), weakref.ref(value)
+
+        def close() -> None:
+            try:
+                if (target := reference()) is not None:
+                    method(target)
+            finally:
+                if not busy():
+                    before()
+                    self._end()
+
+        value.__dict__[name] = functools.wraps(method)(close)
+
+
+class _AsyncWatch(_Watch):
+    """Follows one response of an async client."""
+
+    CLOSE = "aclose"
+
+    async def _end(self) -> None:
+        if not self._over:
+            self._over = True
+            await afinish(self._session, self._report)
+
+    async def _watched(self, chunks: Any) -> AsyncIterator[Any]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+        try:
+            async for chunk in chunks:
+                self._note(chunk)
+                yield chunk
+        except Exception as error:
+            self._report.error = type(error).__name__
+            raise
+        finally:
+            await self._end()
+
+    def _closing(
+        self, value: Any, name: str, before: Callable[[], None], busy: Callable[[], bool] = lambda: False
+    ) -> None:
+        cls: Any = value.__class__
+        method, reference = getattr(cls, name), weakref.ref(value)
+
+        async def close() -> None:
+            try:
+                if (target := reference()) is not None:
+                    await method(target)
+            finally:
+                if not busy():
+                    before()
+                    await self._end()
+
+        value.__dict__[name] = functools.wraps(method)(close)
 
 
 def _is_stream(response: Any) -> bool:
     return hasattr(response, "__stream__") and hasattr(response, "response")
 
 
-def _is_raw(response: Any) -> bool:
-    return hasattr(response, "http_response") and callable(getattr(response, "parse", None))
+def _http(response: Any) -> Any:
+    """The HTTP response behind a raw one; None for all else."""
+    return getattr(response, "http_response", None) if callable(getattr(response, "parse", None)) else None
 
 
-def _usage(wire: Format | None, response: Any) -> Usage | None:
-    if wire is None or not _is_raw(response):
-        return wire.usage(response) if wire is not None else None
-    if not getattr(response.http_response, "is_closed", False):  # not read yet: parsing it will tell
-        return None
+def _running(chunks: Any) -> bool:
+    return bool(getattr(chunks, "gi_running", False) or getattr(chunks, "ag_running", False))
+
+
+def _content(http: Any) -> Any:
+    """The JSON of an HTTP response; None where it was not read, or is none (a stream, say)."""
     try:
-        return wire.usage(json.loads(response.http_response.content))
-    except Exception:  # noqa: BLE001 - a body without usage (a stream, say) is no error
+        return json.loads(http.content)
+    except Exception:  # noqa: BLE001 - it only serves the account
         return None
-
-
-def _once(function: Callable[[], Any]) -> Callable[[], Any]:
-    """A function that does its work the first time it is called, and nothing after that."""
-    left = [function]
-    return lambda: left.pop()() if left else None
-
-
-def _watch(wire: Format | None, stream: Any, report: Report, end: Callable[[], None]) -> None:
-    """Replace a sync stream's iterator by one that reads the usage on the way, and calls `end` however it ends."""
-    inner = stream._iterator  # noqa: SLF001 - the SDKs have no public one
-
-    def watched() -> Iterator[Any]:
-        try:
-            for chunk in inner:
-                _note(wire, chunk, report)
-                yield chunk
-        except Exception as error:
-            report.error = type(error).__name__
-            raise
-        finally:
-            end()
-
-    reference = weakref.ref(stream)
-
-    def close() -> None:
-        _close(reference)
-        end()
-
-    stream.__dict__["_iterator"] = watched()
-    stream.__dict__["close"] = functools.wraps(type(stream).close)(close)
-
-
-def _awatch(wire: Format | None, stream: Any, report: Report, end: Callable[[], Awaitable[None] | None]) -> None:
-    inner = stream._iterator  # noqa: SLF001
-
-    async def ended() -> None:
-        if (done := end()) is not None:
-            await done
-
-    async def watched() -> AsyncIterator[Any]:
-        try:
-            async for chunk in inner:
-                _note(wire, chunk, report)
-                yield chunk
-        except Exception as error:
-            report.error = type(error).__name__
-            raise
-        finally:
-            await ended()
-
-    reference = weakref.ref(stream)
-
-    async def close() -> None:
-        await _close(reference)
-        await ended()
-
-    stream.__dict__["_iterator"] = watched()
-    stream.__dict__["close"] = functools.wraps(type(stream).close)(close)
-
-
-def _close(reference: weakref.ref[Any]) -> Any:
-    stream = reference()  # held weakly: an abandoned stream still closes its connection when it is collected
-    return type(stream).close(stream) if stream is not None else None
-
-
-def _note(wire: Format | None, chunk: Any, report: Report) -> None:
-    if wire is not None:
-        report.usage = wire.usage(chunk, report.usage)
-
-
-def _watch_parse(session: Session, wire: Format | None, raw: Any, report: Report) -> None:
-    """What a raw response is parsed into has the same report, and fills in its usage."""
-    original = type(raw).parse
-
-    def noted(value: Any) -> Any:
-        if session.reports.of(value) is not None:
-            return value
-        session.reports.attach(value, report)
-        if not _is_stream(value):
-            report.usage = _usage(wire, value) or report.usage
-        elif hasattr(value, "__anext__"):
-            _awatch(wire, value, report, lambda: None)
-        else:
-            _watch(wire, value, report, lambda: None)
-        return value
-
-    @functools.wraps(original)
-    async def aparse(**kwargs: Any) -> Any:
-        return noted(await original(raw, **kwargs))
-
-    @functools.wraps(original)
-    def parse(**kwargs: Any) -> Any:
-        return noted(original(raw, **kwargs))
-
-    raw.__dict__["parse"] = aparse if inspect.iscoroutinefunction(original) else parse

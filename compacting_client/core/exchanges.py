@@ -34,16 +34,20 @@ class Exchanges:
         return self.members.get(first) or (first,)
 
     def join(self, one: int, other: int) -> None:
-        """Make the units of two items one."""
-        a, b = self.owner[one], self.owner[other]
-        if a == b:
+        """Make the units of two items one; `members` is in order again after `settle`."""
+        first, second = sorted((self.owner[one], self.owner[other]))
+        if first == second:
             return
-        first, second = min(a, b), max(a, b)
-        joined = sorted((*self.unit(first), *self.unit(second)))
-        self.members.pop(second, None)
-        self.members[first] = joined
-        for index in self.members[first]:
+        moved = self.members.pop(second, None) or [second]
+        self.members.setdefault(first, [first]).extend(moved)
+        for index in moved:
             self.owner[index] = first
+
+    def settle(self) -> Exchanges:
+        """Put the members of each unit in order."""
+        for members in self.members.values():
+            members.sort()
+        return self
 
 
 def pair(
@@ -68,7 +72,7 @@ def pair(
     for one, other in links:
         found.join(one, other)
     found.open = {index for stack in waiting.values() for index, _ in stack}
-    return found
+    return found.settle()
 
 
 def _answer(

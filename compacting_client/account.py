@@ -16,7 +16,7 @@ from compacting_client.events import (
 )
 from compacting_client.report import Report, Verdict
 
-__all__ = ["applied", "details", "fill", "fresh_events", "verdicts"]
+__all__ = ["applied", "details", "fill", "fresh_events", "memory_failed", "rejected", "verdicts"]
 
 _REASONS = {"tokens": "over the token budget", None: "remembered cut"}
 
@@ -76,6 +76,11 @@ def rejected(outcome: Outcome, request_id: str) -> list[CompactionRejected]:
     return [
         CompactionRejected(request_id=request_id, rules=rules, instead=instead) for rules, instead in outcome.rejected
     ]
+
+
+def memory_failed(error: Exception, request_id: str, instead: str) -> CompactionRejected:
+    """The event of a store that raised."""
+    return CompactionRejected(request_id=request_id, rules=("memory", type(error).__name__), instead=instead)
 
 
 def verdicts(outcome: Outcome) -> tuple[Verdict, ...]:

@@ -137,7 +137,7 @@ class CompactionRecovered(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class CompactionRejected(Event):
-    """A plan was not used.  ``rules``: what it broke (or "error" and the error's class); ``instead``: what was done."""
+    """A plan was not used.  ``rules``: what it broke, or "error" or "memory" and the class of the error; ``instead``: what was done."""
 
     name: ClassVar[str] = "compaction.rejected"
     level: ClassVar[Level] = "warning"

@@ -144,6 +144,8 @@ class _Request:
         if outcome is None:
             return [_skipped(report)] if report.reason != "error" else []
         found: list[Event] = [*account.rejected(outcome, report.request_id)]
+        if outcome.known.failure is not None:
+            found.append(account.memory_failed(outcome.known.failure, report.request_id, "decided without memory"))
         if not report.changed:
             return [*found, _skipped(report)]
         found.append(account.applied(report, outcome))
@@ -176,8 +178,7 @@ class _Request:
             self.report.error = type(error).__name__
             yield Finish(self.report)
             raise
-        if self.outcome is not None and self.outcome.commit is not None:
-            yield self.outcome.commit
+        yield from self._remember()
         return response
 
     def preview(self) -> Report:
@@ -193,6 +194,14 @@ class _Request:
         conversation = self.wire.read(self.body)
         refused = partial(self._refused, conversation)
         return Question(conversation, policy, refused, settings.counter, settings.pin, settings.memory_key)
+
+    def _remember(self) -> Steps:
+        if self.outcome is None or self.outcome.commit is None:
+            return
+        try:
+            yield self.outcome.commit
+        except Exception as error:  # noqa: BLE001 - a store that is down costs an event, never the response
+            yield Tell([account.memory_failed(error, self.report.request_id, "nothing remembered")])
 
     def _refused(self, conversation: Conversation, plan: Plan) -> list[str]:
         """The rules that the body breaks under `plan`, and did not break before."""

@@ -163,16 +163,13 @@ def _callback_failed(session: Session, name: str, error: Exception) -> None:
 
 
 def _stored(session: Session, step: Recall | Remember | Reuse) -> Any:
-    """Ask or tell the memory.  A store that is down costs a log line and the memory, never the request."""
+    """Ask or tell the memory."""
     store = session.settings.memory
-    try:
-        match step:
-            case Recall(key):
-                return store.recall(key)
-            case Remember(key, entry):
-                store.remember(key, entry)
-            case Reuse(key, entry):
-                store.reuse(key, entry)
-    except Exception as error:  # noqa: BLE001
-        session.log.write("warning", "memory.failed", {"step": type(step).__name__, "error": type(error).__name__})
-    return []
+    match step:
+        case Recall(key):
+            return store.recall(key)
+        case Remember(key, entry):
+            store.remember(key, entry)
+        case Reuse(key, entry):
+            store.reuse(key, entry)
+    return None

@@ -18,10 +18,10 @@ __all__ = ["Recognition"]
 class Recognition:
     """What is known of one conversation.  Positions count its items that are no system messages.
 
-    ``key`` names the conversation in a store; None where there is nothing to recognise it by.
+    ``key`` names the conversation in a store; None where there is nothing to recognise it by.  ``failure``: why the store could not be asked.
     """
 
-    __slots__ = ("_chain", "_conversation", "_measured", "_memory_key", "_policy", "history", "key")
+    __slots__ = ("_chain", "_conversation", "_measured", "_memory_key", "_policy", "failure", "history", "key")
 
     def __init__(
         self, conversation: Conversation, measured: Measure, policy: str, memory_key: Callable[[Any], Any] | None
@@ -31,6 +31,7 @@ class Recognition:
         self.history = [index for index, role in enumerate(conversation.roles) if role != SYSTEM]
         self._chain = Chain()
         self.key: str | None = None
+        self.failure: Exception | None = None
 
     def opening(self) -> Generator[Effect, Any, str | None]:
         """The key: a digest of the opening exchange."""
@@ -45,7 +46,11 @@ class Recognition:
         key = yield from self.opening()
         if key is None:
             return []
-        stored: list[tuple[Entry, int]] = yield Recall(key)
+        try:
+            stored: list[tuple[Entry, int]] = yield Recall(key)
+        except Exception as error:  # noqa: BLE001 - a store that is down costs an event, never the request
+            self.failure = error
+            return []
         return [
             (entry, uses)
             for entry, uses in stored

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import KW_ONLY, dataclass
 
 from compacting_client.core.view import Choice, View
@@ -98,7 +99,7 @@ def _drop(
     return dropped, left
 
 
-def _in_order(view: View, stays: Set[int]) -> Iterator[tuple[int, ...]]:
+def _in_order(view: View, stays: AbstractSet[int]) -> Iterator[tuple[int, ...]]:
     """The units that may go, turn by turn: first the exchanges inside a turn; then its question and answer together, if all of it may go."""
     for turn in view.turns():
         units = turn.units()

@@ -217,3 +217,30 @@ def test_a_wrong_limit_is_refused(value: Any) -> None:
     """The error names the field."""
     with pytest.raises(ConfigError, match="max_conversations"):
         memory.InProcess(value)
+
+
+class Down:
+    """A store that cannot be reached."""
+
+    blocking = False
+
+    def recall(self, *asked: Any) -> Any:
+        """Fails."""
+        raise ConnectionError(asked)
+
+    remember = reuse = forget = recall
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_a_store_that_is_down_costs_an_event(half: bool) -> None:
+    """Whether it fails at reading or only at writing: the request goes out compacted, and `compaction.rejected` says what failed."""
+    store: Any = Down()
+    if half:
+        store.recall = lambda key: []
+    events: list[Any] = []
+    _, report = leave(session(DropOldest(BUDGET), memory=store, on_event=events.append), openai_chat, talk(12))
+    assert report.changed
+    failed = [event for event in events if event.name == "compaction.rejected"]
+    expected = ["nothing remembered"] if half else ["decided without memory", "nothing remembered"]
+    assert [event.instead for event in failed] == expected
+    assert all(event.rules == ("memory", "ConnectionError") for event in failed)

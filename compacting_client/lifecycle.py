@@ -179,6 +179,8 @@ class _Request:
             yield Finish(self.report)
             raise
         yield from self._remember()
+        if self.outcome is not None:
+            self.outcome.measured.release()  # an application may keep every response, and with it every report
         return response
 
     def preview(self) -> Report:

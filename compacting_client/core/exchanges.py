@@ -16,17 +16,15 @@ class Exchanges:
     """The units of a history of `size` items.
 
     ``owner[i]`` is the index of the first item of the unit that item *i* belongs to; ``members[first]`` lists the item indexes, in order, of
-    each unit of more than one item; ``position[i]`` says, for each answer of item *i*, which call of its call item it answers;
-    ``open`` holds the items that have an unanswered call.
+    each unit of more than one item; ``position[i]`` says, for each answer of item *i*, which call of its call item it answers.
     """
 
-    __slots__ = ("members", "open", "owner", "position")
+    __slots__ = ("members", "owner", "position")
 
     def __init__(self, size: int) -> None:
         self.owner = list(range(size))
         self.members: dict[int, list[int]] = {}
         self.position: dict[int, list[int]] = {}
-        self.open: set[int] = set()
 
     def unit(self, index: int) -> Sequence[int]:
         """The item indexes of the unit that item `index` belongs to."""
@@ -71,7 +69,6 @@ def pair(
             waiting.setdefault(call, []).append((index, position))
     for one, other in links:
         found.join(one, other)
-    found.open = {index for stack in waiting.values() for index, _ in stack}
     return found.settle()
 
 

@@ -39,6 +39,10 @@ class Measure:
             found = self._weighed[index] = self._conversation.reader.weigh(self._conversation.items[index])
         return found
 
+    def release(self) -> None:
+        """Let go of the serialisations, which are as large as the history; they are made again where they are asked for."""
+        self._weighed = [None] * len(self._conversation)
+
     def estimate(self) -> None:
         """Fill in the default estimate."""
         weigh, roles = self.weigh, self._conversation.roles

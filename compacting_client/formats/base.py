@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, cast
 
 from compacting_client.core.conversation import Conversation
@@ -88,11 +88,23 @@ def as_dict(value: Any) -> dict[str, Any] | None:
 
 
 def drained(body: Mapping[str, Any], *fields: str) -> Mapping[str, Any]:
-    """`body` with the one-shot iterators of these fields made lists, once; the same object where there are none."""
-    once = {name: list(body[name]) for name in fields if isinstance(body.get(name), Iterator)}
-    if not once:
-        return body
-    return {**body, **once}
+    """`body` with the one-shot iterators of these fields, and of their messages' content, made lists, once.
+
+    The same object where there are none; the caller's messages are not changed.
+    """
+    once: dict[str, Any] = {name: list(body[name]) for name in fields if isinstance(body.get(name), Iterator)}
+    for name in fields:
+        value = once.get(name, body.get(name))
+        if isinstance(value, (list, tuple)):
+            items = cast("Sequence[Any]", value)
+            if any(isinstance(get(item, "content"), Iterator) for item in items):
+                once[name] = [_with_list(item) for item in items]
+    return {**body, **once} if once else body
+
+
+def _with_list(item: Any) -> Any:
+    content = get(item, "content")
+    return {**(as_dict(item) or {}), "content": list(content)} if isinstance(content, Iterator) else item
 
 
 def get(value: Any, name: str) -> Any:

@@ -50,10 +50,9 @@ def test_a_second_answer_stays_with_its_call() -> None:
 
 
 def test_halves_of_the_callers_own_are_units() -> None:
-    """An orphaned result and a dangling call are units of their own; the call is known as open."""
+    """An orphaned result and a dangling call are units of their own."""
     found = pair({2: ["b"]}, {0: ["nobody"]}, size=3)
     assert units(found) == [[0], [1], [2]]
-    assert found.open == {2}
 
 
 def test_links_join_for_other_reasons() -> None:

@@ -4,6 +4,7 @@ import copy
 import json
 from itertools import product
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -83,12 +84,14 @@ def _grows(wire: Format, body: Body, share: float, step: int = 1, **options: obj
     messages = body["messages"]
     state = session(share_of(body, share, **options))
     asked = [n for n in range(1, len(messages) + 1) if n == len(messages) or messages[n]["role"] == "assistant"][::step]
-    changed = 0
+    changed, answered = 0, list[tuple[Body, Any]]()
     for n in asked:
         prefix = {**body, "messages": messages[:n]}
         sent, report = leave(state, wire, prefix)
         changed += report.changed
-        assert not found(wire.API, sent, prefix)
+        assert not found(wire.API, sent, prefix, history=answered)
+        if n < len(messages) and wire is anthropic_messages:
+            answered.append((sent, messages[n]["content"]))  # thinking is bound to the body that it answered
         assert len(sent["messages"]) <= n
         question = question_of(prefix)
         assert question is None or any(message is question for message in sent["messages"])
@@ -105,7 +108,11 @@ def _anthropic_body(record: dict, **fields: object) -> Body:
     }
 
 
-THINKING: tuple[dict[str, object], ...] = ({}, {"thinking": {"type": "enabled", "budget_tokens": 1000}}, {"thinking": {"type": "adaptive"}})
+THINKING: tuple[dict[str, object], ...] = (
+    {},
+    {"thinking": {"type": "enabled", "budget_tokens": 1000}},
+    {"thinking": {"type": "adaptive"}},
+)
 
 
 @pytest.mark.parametrize("record", params(long_conversations, "openai_shaped")[::4])

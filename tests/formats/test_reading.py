@@ -115,7 +115,7 @@ def test_typed_objects_are_read_like_dicts() -> None:
         "messages": [user("old " * 99), message, {"role": "tool", "tool_call_id": "a", "content": "r"}, user("q")],
     }
     assert units(openai_chat.read(body).exchanges) == [[0], [1, 2], [3]]
-    sent, _ = leave(session(DropOldest(90, keep_head=0, target=1.0)), openai_chat, body)
+    sent, _ = leave(session(DropOldest(90, keep_head=0, keep_tail=1, target=1.0)), openai_chat, body)
     assert sent["messages"][0] is message
 
 

@@ -1,0 +1,1 @@
+"""Figures, measured as ratios in one run; nothing here is asserted."""

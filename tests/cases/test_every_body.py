@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from compacting_client import DropOldest
-from tests.cases.bench import APIS, CLAUDE, MODES, TARGETS, Body, Line, case, covers
+from compacting_client.testing import Provider
+from tests.cases.bench import APIS, CHAT, MODES, TARGETS, Body, Line, case, covers, method, plain
 from tests.cases.neighbours import PLACES, body_of, growing, has_neighbour, twice
-from tests.cases.sound import assert_fits_if_it_can, assert_sound, has_media, weight_of
+from tests.cases.sound import Answers, assert_fits_if_it_can, assert_sound, has_media, new_violations
 
 DROPPING = ("001", "005", "010", "014", "029", "042", "049", "053", "054", "057", "077", "099", "107", "116", "125")
 DROPPING += ("144", "146", "161")
@@ -56,3 +57,71 @@ def test_a_request_leaves_sound_at_every_place_and_size(id_: str, api: str, line
                     assert_fits_if_it_can(trip)
             except AssertionError as error:
                 raise AssertionError(f"{place.__name__}, {policy}: {error}") from error
+
+
+@covers(*BODIES)
+@each_api
+@each_body
+def test_a_conversation_that_grows_stays_sound(id_: str, api: str, line: MakeLine) -> None:
+    """An application that resends its history at each step gets a sound request each time, the remembered cut included."""
+    body = twice(given(id_, api))
+    for share in (0.3, 0.6):
+        wrapped = line(api, DropOldest(max(1, int(line(api, 1).size(body) * share))))
+        history: Answers = []
+        for step in growing(body):
+            trip = wrapped.send(step)
+            assert_sound(trip, history=history)
+            history.append((trip.left, answer_of(trip.response)))
+
+
+def answer_of(response: Any) -> list[Any]:
+    """The content of an Anthropic answer as the judge wants it; nothing for chat."""
+    return [block.model_dump(exclude_none=True) for block in getattr(response, "content", ())]
+
+
+@covers(*BODIES)
+@pytest.mark.parametrize("mode", MODES[1:])
+@each_api
+@each_body
+def test_async_and_streamed_calls_leave_as_sync_ones_do(id_: str, api: str, mode: str, line: MakeLine) -> None:
+    """The way of calling makes no difference to the messages, nor to the account."""
+    body = given(id_, api)
+    policy = DropOldest(max(1, int(line(api, 1).size(body) * 0.4)))
+    sync, other = line(api, policy).send(body), line(api, policy, mode).send(body)
+    assert_sound(other)
+    assert other.messages == sync.messages
+    told = ("tokens_before", "tokens_after", "messages_after", "trigger", "reason", "fits", "changed")
+    assert [getattr(other.report, name) for name in told] == [getattr(sync.report, name) for name in told]
+
+
+@covers(*BODIES)
+@each_api
+@each_body
+def test_below_the_budget_the_request_is_that_of_a_plain_client(
+    id_: str, api: str, line: MakeLine, provider: Provider
+) -> None:
+    """At exactly its size nothing changes, byte for byte; one token less, and a decision is due."""
+    body = given(id_, api)
+    method(plain(provider, api), api)(**body)
+    untouched = provider.requests[-1].body
+    size = int(line(api, 1).size(body))
+    for target in TARGETS:
+        trip = line(api, DropOldest(size, target=target)).send(body)
+        assert trip.left == untouched
+        assert (trip.report.changed, trip.report.fits, trip.report.reason) == (False, True, "below trigger")
+        assert line(api, DropOldest(size - 1, target=target)).send(body).report.reason != "below trigger"
+
+
+@covers(*BODIES)
+@each_body
+def test_strict_chat_templates_still_accept_the_rest(id_: str, line: MakeLine) -> None:
+    """Where user and assistant took turns before, they do after; there is always a user message."""
+    body = given(id_, CHAT)
+    for place in PLACES:
+        placed = place(body)
+        for policy in policies(id_, line(CHAT, 1).size(placed)):
+            trip = line(CHAT, policy).send(placed)
+            broken = new_violations(trip, flavor="template")
+            assert "tp-user" not in broken
+            if policy.target < 1 and (policy.keep_head == 0 or placed["messages"][0]["role"] == "system"):
+                assert not broken, f"{place.__name__}, {policy}: {broken}, {trip.kept}"

@@ -13,7 +13,7 @@ messages: list[Any] = []
 for day in range(1, 31):
     messages.append({"role": "user", "content": f"Day {day}: wind NW 5, course 270, 140 miles, all well. " * 12})
     response = client.messages.create(
-        model="claude-haiku-4-5",
+        model="claude-sonnet-5-5",
         max_tokens=200,
         system="You keep a ship's log. Answer in one sentence.",
         messages=messages,

@@ -41,7 +41,7 @@ def chat_anthropic() -> None:
     for day in DAYS:
         messages.append({"role": "user", "content": day})
         with client.messages.stream(
-            model="claude-haiku-4-5", max_tokens=200, system=SYSTEM, messages=messages
+            model="claude-sonnet-5-5", max_tokens=200, system=SYSTEM, messages=messages
         ) as stream:
             for text in stream.text_stream:
                 print(text, end="")

@@ -1,7 +1,7 @@
 """Ties a report to what a call returned, and sees the end of it, without changing any object's type.
 
-A plain response is over when it is there.  A stream is over when its iterator ends or its connection is closed; a raw response that is still
-being read, when it is closed or what it was parsed into is over.  Nothing is added to the request.
+A plain response is over when it is there.  A stream is over when its iterator ends, a raw response when it was read; both when their HTTP
+response is closed.  Nothing is added to the request.
 """
 
 from __future__ import annotations
@@ -38,11 +38,12 @@ async def adeliver(session: Session, wire: Format | None, response: Any, report:
 class _Watch:
     """Follows one response of a sync client."""
 
-    CLOSE = "close"
+    READ, CLOSE = "read", "close"
 
     def __init__(self, session: Session, wire: Format | None, report: Report) -> None:
         self._session, self._wire, self._report = session, wire, report
-        self._over = False
+        self._over = self._reads = False
+        self._chunks: Callable[[], Any] = lambda: None
 
     def begin(self, response: Any) -> bool:
         """Tie the report to the response; False where nothing is left to wait for."""
@@ -54,13 +55,18 @@ class _Watch:
         if http is None:
             self._note(response)
             return False
-        self._note(_content(http))
         self._parsing(response)
         if getattr(http, "is_closed", True):
+            self._note(_content(http))
             return False
-        own = callable(getattr(response, "close", None))  # that of `with_streaming_response`; else raw and streamed
-        self._closing(response if own else http, "close" if own else self.CLOSE, lambda: self._note(_content(http)))
+        self._reading(http)  # `with_streaming_response`, or raw and streamed
+        self._closing(http)
         return True
+
+    def _busy(self) -> bool:
+        """Whether it is being read just now: its HTTP response closes itself then, before all is taken in."""
+        chunks = self._chunks()
+        return self._reads or getattr(chunks, "gi_running", False) or getattr(chunks, "ag_running", False)
 
     def _note(self, answer: Any) -> None:
         """Take over the usage of an answer, its JSON, or a chunk of it."""
@@ -72,13 +78,13 @@ class _Watch:
         self._session.reports.attach(stream.response, self._report)
         chunks: Any = self._watched(stream._iterator)
         stream.__dict__["_iterator"] = chunks
-        reference = weakref.ref(chunks)  # no cycle: a stream that is dropped is closed at once
-        self._closing(stream.response, self.CLOSE, lambda: None, busy=lambda: _running(reference()))
+        self._chunks = weakref.ref(chunks)  # no cycle: a stream that is dropped is closed at once
+        if self.CLOSE not in stream.response.__dict__:
+            self._closing(stream.response)
 
     def _parsing(self, raw: Any) -> None:
         """What a raw response is parsed into has the same report."""
-        cls: Any = raw.__class__
-        parse = cls.parse
+        parse = raw.parse
 
         def noted(value: Any) -> Any:
             if self._session.reports.of(value) is self._report:
@@ -86,17 +92,15 @@ class _Watch:
             self._session.reports.attach(value, self._report)
             if _is_stream(value):
                 self._stream(value)
-            else:
-                self._note(value)
             return value
 
-        @functools.wraps(raw.parse)
+        @functools.wraps(parse)
         def parsed(**kwargs: Any) -> Any:
-            return noted(parse(raw, **kwargs))
+            return noted(parse(**kwargs))
 
-        @functools.wraps(raw.parse)
+        @functools.wraps(parse)
         async def aparsed(**kwargs: Any) -> Any:
-            return noted(await parse(raw, **kwargs))
+            return noted(await parse(**kwargs))
 
         raw.__dict__["parse"] = aparsed if inspect.iscoroutinefunction(parse) else parsed
 
@@ -116,29 +120,41 @@ class _Watch:
         finally:
             self._end()
 
-    def _closing(
-        self, value: Any, name: str, before: Callable[[], None], busy: Callable[[], bool] = lambda: False
-    ) -> None:
-        """See that `value` is closed; not where it closes itself while it is `busy`."""
-        cls: Any = value.__class__
-        method, reference = getattr(cls, name), weakref.ref(value)
+    def _reading(self, http: Any) -> None:
+        """See that an HTTP response is read whole."""
+        read = getattr(http, self.READ)
 
-        def close() -> None:
+        @functools.wraps(read)
+        def whole() -> Any:
+            self._reads = True
             try:
-                if (target := reference()) is not None:
-                    method(target)
+                return read()
             finally:
-                if not busy():
-                    before()
+                self._reads = False
+                self._note(_content(http))
+                self._end()
+
+        http.__dict__[self.READ] = whole
+
+    def _closing(self, http: Any) -> None:
+        """See that an HTTP response is closed from outside."""
+        close = getattr(http, self.CLOSE)
+
+        @functools.wraps(close)
+        def closed() -> None:
+            try:
+                close()
+            finally:
+                if not self._busy():
                     self._end()
 
-        value.__dict__[name] = functools.wraps(method)(close)
+        http.__dict__[self.CLOSE] = closed
 
 
 class _AsyncWatch(_Watch):
     """Follows one response of an async client."""
 
-    CLOSE = "aclose"
+    READ, CLOSE = "aread", "aclose"
 
     async def _end(self) -> None:
         if not self._over:
@@ -156,22 +172,33 @@ class _AsyncWatch(_Watch):
         finally:
             await self._end()
 
-    def _closing(
-        self, value: Any, name: str, before: Callable[[], None], busy: Callable[[], bool] = lambda: False
-    ) -> None:
-        cls: Any = value.__class__
-        method, reference = getattr(cls, name), weakref.ref(value)
+    def _reading(self, http: Any) -> None:
+        read = getattr(http, self.READ)
 
-        async def close() -> None:
+        @functools.wraps(read)
+        async def whole() -> Any:
+            self._reads = True
             try:
-                if (target := reference()) is not None:
-                    await method(target)
+                return await read()
             finally:
-                if not busy():
-                    before()
+                self._reads = False
+                self._note(_content(http))
+                await self._end()
+
+        http.__dict__[self.READ] = whole
+
+    def _closing(self, http: Any) -> None:
+        close = getattr(http, self.CLOSE)
+
+        @functools.wraps(close)
+        async def closed() -> None:
+            try:
+                await close()
+            finally:
+                if not self._busy():
                     await self._end()
 
-        value.__dict__[name] = functools.wraps(method)(close)
+        http.__dict__[self.CLOSE] = closed
 
 
 def _is_stream(response: Any) -> bool:
@@ -181,10 +208,6 @@ def _is_stream(response: Any) -> bool:
 def _http(response: Any) -> Any:
     """The HTTP response behind a raw one; None for all else."""
     return getattr(response, "http_response", None) if callable(getattr(response, "parse", None)) else None
-
-
-def _running(chunks: Any) -> bool:
-    return bool(getattr(chunks, "gi_running", False) or getattr(chunks, "ag_running", False))
 
 
 def _content(http: Any) -> Any:

@@ -7,7 +7,7 @@ import anthropic
 import openai
 import pytest
 
-from compacting_client import DropOldest
+from compacting_client import DropOldest, Report, control
 from compacting_client.testing import Provider
 
 GPT = "gpt-5"
@@ -59,6 +59,13 @@ def is_compacted(arrived: Any, messages: list[Json]) -> bool:
     """Whether these are some of the messages, each unchanged and in order, the last one among them."""
     rest = iter(messages)
     return len(arrived) < len(messages) and arrived[-1] == messages[-1] and all(item in rest for item in arrived)
+
+
+def report_of(client: Any, response: Any) -> Report:
+    """The report of what a call returned; there must be one."""
+    report = control(client).report_for(response)
+    assert report is not None
+    return report
 
 
 @pytest.fixture

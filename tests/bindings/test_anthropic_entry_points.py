@@ -171,7 +171,7 @@ def test_dicts_and_blocks_of_the_sdk_mixed(provider: Provider, claude: anthropic
     for turn in range(5):
         provider.reply("Let me look.", ToolCall("look_up", {"turn": turn}))
         messages.append({"role": "user", "content": f"{turn}: " + "question " * 20})
-        called = client.messages.create(**claude_request(messages)).content
+        called: Any = client.messages.create(**claude_request(messages)).content
         assert not any(isinstance(block, dict) for block in called)
         messages += [
             {"role": "assistant", "content": called},
@@ -236,9 +236,8 @@ class TestToolRunner:
         """A streaming runner is compacted in every step too."""
         provider.reply(ToolCall("weather", {"city": "Rome"}))
         provider.reply("Sunny.")
-        runner = compacting(claude, POLICY).beta.messages.tool_runner(
-            **claude_request(), tools=[weather], thread=False, stream=True
-        )
+        client: Any = compacting(claude, POLICY)
+        runner = client.beta.messages.tool_runner(**claude_request(), tools=[weather], thread=False, stream=True)
         for stream in runner:
             stream.get_final_message()
         assert [request.status for request in provider.requests] == [200, 200]

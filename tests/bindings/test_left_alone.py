@@ -6,9 +6,19 @@ import anthropic
 import openai
 import pytest
 
-from compacting_client import CompactionSkipped, compacting, control
+from compacting_client import CompactionSkipped, Report, compacting, control
 from compacting_client.testing import EventCapture, Provider
-from tests.bindings.support import CLAUDE, GPT, POLICY, chat_request, claude_request, history, params, sent
+from tests.bindings.support import (
+    CLAUDE,
+    GPT,
+    POLICY,
+    chat_request,
+    claude_request,
+    history,
+    params,
+    report_of,
+    sent,
+)
 
 HELD = {
     "thread continue": (
@@ -30,8 +40,7 @@ def test_server_held_histories(provider: Provider, claude: anthropic.Anthropic, 
     client = compacting(claude, POLICY, on_event=events)
     response = client.beta.messages.create(**claude_request(**more))
     assert sent(provider) == history()
-    report = control(client).report_for(response)
-    assert report is not None
+    report = report_of(client, response)
     assert (report.changed, report.reason) == (False, reason)
     (skipped,) = events.of(CompactionSkipped)
     assert (skipped.reason, skipped.api, skipped.request_id) == (reason, "anthropic-messages", report.request_id)
@@ -94,8 +103,8 @@ def test_the_responses_api_is_left_alone_and_says_so(provider: Provider, chat: o
     assert isinstance(skipped, CompactionSkipped)
     assert (skipped.api, skipped.model) == ("openai-responses", GPT)
     assert "not supported" in skipped.reason
-    (report,) = reports.events
-    assert report is control(client).last_report
+    (report,) = reports.of(Report)
+    assert control(client).last_report is report
     assert (report.request_id, report.error, report.changed) == (skipped.request_id, "NotFoundError", False)
 
 
@@ -119,9 +128,8 @@ def test_unrelated_resources_work_as_they_did(provider: Provider, chat: openai.O
     for each in (chat, client):
         with pytest.raises(openai.NotFoundError):
             call(each)
-    plain, wrapped = provider.requests or [None, None]  # only POSTs are recorded
-    if plain is not None and wrapped is not None:
-        assert (wrapped.path, wrapped.body) == (plain.path, plain.body)
+    seen = [(request.path, request.body) for request in provider.requests]  # of POSTs only
+    assert seen[:1] == seen[1:]
     assert events.events == []
     assert control(client).last_report is None
 
@@ -140,8 +148,7 @@ def test_off(provider: Provider, chat: openai.OpenAI) -> None:
     client = compacting(chat, False)
     response = client.chat.completions.create(**chat_request())
     assert sent(provider) == history(system=True)
-    report = control(client).report_for(response)
-    assert report is not None
+    report = report_of(client, response)
     assert (report.policy, report.reason, report.changed) == ("off", "off", False)
 
 
@@ -154,7 +161,7 @@ def test_a_short_history_leaves_as_the_very_same_options(provider: Provider, cla
         seen.append(options)
         return plain(cast_to, options, **more)
 
-    claude.request = request  # type: ignore[method-assign, assignment]
+    claude.request = request  # type: ignore[method-assign]
     messages = history(turns=1)
     compacting(claude, POLICY).messages.create(**claude_request(messages))
     assert seen[0].json_data["messages"] is messages

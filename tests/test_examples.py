@@ -76,6 +76,9 @@ def test_the_demo_shows_what_happens_without_the_library() -> None:
     assert by_hand is not None
     assert remembered is not None
     assert int(remembered[1]) > 2 * int(by_hand[1])
+    told = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert f"{remembered[1]} % of the chat's prompt comes from the cache" in told
+    assert f"trimmed anew for each request it is {by_hand[1]} %" in told
 
 
 def test_the_demo_fails_if_a_request_was_refused() -> None:

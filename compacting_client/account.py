@@ -35,7 +35,10 @@ def fill(report: Report, outcome: Outcome, budget: float | None) -> None:
     report.messages_before = conversation.count()
     report.messages_after = report.messages_before - gone
     report.fits = budget is None or report.tokens_after <= budget
-    report.details = lambda: details(outcome, report.request_id)
+    request_id = (
+        report.request_id
+    )  # not the report itself: a cycle would keep the history until the garbage collector runs
+    report.details = lambda: details(outcome, request_id)
 
 
 def details(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Generic, TypeVar
 
-from compacting_client.bindings import bind, bound, forms, owner
+from compacting_client.bindings import bind, bound, described, forms, owner
 from compacting_client.core.measure import Measure
 from compacting_client.core.recognition import Recognition
 from compacting_client.errors import ConfigError, UnsupportedClientError
@@ -28,7 +28,7 @@ def control(client: ClientT) -> Control[ClientT]:
     session = bound(client)
     if session is None:
         raise UnsupportedClientError(
-            f"{client!r} is not wrapped; control() takes what compacting() returned, or a client derived from it"
+            f"{described(client)} is not wrapped; control() takes what compacting() returned, or a client derived from it"
         )
     return Control(client, session)
 

@@ -9,7 +9,7 @@ from compacting_client.bindings import stainless
 from compacting_client.errors import UnsupportedClientError
 from compacting_client.session import Session
 
-__all__ = ["bind", "bound", "forms", "is_async_client", "owner"]
+__all__ = ["bind", "bound", "described", "forms", "is_async_client", "owner"]
 
 _WANTED = "pass a client of the OpenAI or Anthropic SDK, sync or async, such as OpenAI() or AsyncAnthropic()"
 forms = stainless.FORMATS
@@ -18,7 +18,7 @@ forms = stainless.FORMATS
 def is_async_client(client: Any) -> bool:
     """Whether the client's calls are awaited.  Raises UnsupportedClientError for what is no client."""
     if not stainless.supports(client):
-        raise UnsupportedClientError(f"cannot compact {_what(client)}: {_hint(client)}{_WANTED}")
+        raise UnsupportedClientError(f"cannot compact {described(client)}: {_hint(client)}{_WANTED}")
     return stainless.is_async(client)
 
 
@@ -52,7 +52,7 @@ def _inner(value: Any) -> Any:
     return None
 
 
-def _what(value: Any) -> str:
+def described(value: Any) -> str:
     """`value` in an error message: its kind, never its content, which may be an API key."""
     if isinstance(value, ModuleType):
         return f"the module {value.__name__}"

@@ -218,9 +218,11 @@ class _Request:
             raise error
         if self._refused(outcome.conversation, outcome.plan):  # an open loop with thinking `enabled` must keep it
             raise error
-        account.fill(self.report, outcome, self.policy.budget)
+        report = self.report
+        account.fill(report, outcome, self.policy.budget)
         response = yield Send(self.rendered())
-        yield Tell([CompactionRecovered(request_id=self.report.request_id, cause="thinking bound elsewhere")])
+        recovered = CompactionRecovered(request_id=report.request_id, cause="thinking bound elsewhere")
+        yield Tell([recovered, account.applied(report, outcome), *report.replaced])  # what was dropped is told already
         return response
 
     def _failed(self, error: Exception) -> Steps:

@@ -97,7 +97,10 @@ class Report:
     def __str__(self) -> str:
         head = f"{self.api} {self.model or '?'} [{self.policy}]"
         if not self.changed:
-            return f"{head}: left as it was ({self.reason}), {self.tokens_before} tokens in {self.messages_before} messages"
+            counted = (
+                f", {self.tokens_before} tokens in {self.messages_before} messages" if self.messages_before else ""
+            )
+            return f"{head}: left as it was ({self.reason}){counted}" + ("" if self.fits else ", over the budget")
         lines = [
             f"{head}: {self.tokens_before} -> {self.tokens_after} tokens, {self.messages_before} -> {self.messages_after} messages"
             + ("" if self.fits else ", still over the budget")
@@ -105,7 +108,7 @@ class Report:
         lines += [_line(list(units)) for _, units in groupby(self.dropped, key=lambda unit: unit.since)]
         lines += [f"  {item.kind} {_span(item)} {item.tokens} -> {item.tokens_after} tokens" for item in self.replaced]
         lines += [
-            f"  reused {item.kind}, {item.age} requests old, saves {item.tokens_saved} tokens" for item in self.reused
+            f"  reused {item.kind}, made {_ago(item.age)}, saves {item.tokens_saved} tokens" for item in self.reused
         ]
         return "\n".join(lines)
 
@@ -113,11 +116,14 @@ class Report:
 def _line(units: list[ContentDropped]) -> str:
     """Units that went in the same request, in one line."""
     roles = Counter(role for unit in units for role in unit.roles)
-    went = "now" if units[0].since == 0 else f"{units[0].since} request{'s' * (units[0].since > 1)} ago"
     tools = Counter(name for unit in units for name in unit.tools)
     called = f" (calls: {_counted(tools)})" if tools else ""
     span = f"[{units[0].first}-{max(unit.last for unit in units)}]"
-    return f"  dropped {went}: {_counted(roles)}{called} of {span}, {sum(unit.tokens for unit in units)} tokens"
+    return f"  dropped {_ago(units[0].since)}: {_counted(roles)}{called} of {span}, {sum(unit.tokens for unit in units)} tokens"
+
+
+def _ago(requests: int) -> str:
+    return "now" if requests == 0 else f"{requests} request{'s' * (requests > 1)} ago"
 
 
 def _counted(counts: Counter[str]) -> str:

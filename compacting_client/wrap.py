@@ -57,6 +57,7 @@ def compacting(
 
     Functions may be async on async clients.  Raises ConfigError for a wrong setting and UnsupportedClientError for what is no client.
     """
+    is_async = is_async_client(client)
     if windows is not None:
         raise ConfigError(
             f"windows={windows!r}: budgets from a model's window are not available in this version; give a number of tokens"
@@ -64,7 +65,7 @@ def compacting(
     settings = Settings(
         policy=policy_of(policy),
         memory=memory_of(memory),
-        is_async=is_async_client(client),
+        is_async=is_async,
         counter=counter,
         memory_key=memory_key,
         pin=pin,

@@ -168,20 +168,23 @@ class _Attempt:
 def _ladder(
     question: Question, outcome: Outcome, pinned: set[int], found: tuple[Entry, int] | None
 ) -> Iterator[_Attempt]:
-    """The policy's choice after what is remembered; without memory, where that is refused; only whole turns; at last, nothing."""
+    """What to try, best first: the policy's choice; the oldest whole turns in its place; what is remembered, unchanged.
+
+    With a remembered entry all of it is tried on top of that first, and only then without.
+    """
     conversation, measured, known = question.conversation, outcome.measured, outcome.known
-    fresh = View(conversation, measured.sizes, measured.overhead, pinned)
-    view = fresh
-    if found is not None:
-        view = View(conversation, measured.sizes, measured.overhead, pinned, known.items(found[0]))
-    choice, outcome.reason = _chosen(question, view)
-    yield _Attempt(choice, found, "decided anew" if found else "whole turns dropped")
-    if found is not None:
-        choice, outcome.reason = _chosen(question, fresh)
-        yield _Attempt(choice, None, "whole turns dropped")
-    if choice is not None:
-        goal = fresh.total - sum(map(fresh.size, choice.units))
-        yield _Attempt(replace(choice, units=frozenset(_whole_turns(fresh, goal))), None, "the request as it came")
+    for entry in (found, None) if found is not None else (None,):
+        gone = known.items(entry[0]) if entry is not None else ()
+        view = View(conversation, measured.sizes, measured.overhead, pinned, gone)
+        choice, outcome.reason = _chosen(question, view)
+        if choice is not None:
+            yield _Attempt(choice, entry, "whole turns dropped")
+            goal = view.total - sum(map(view.size, choice.units))
+            if at_turns := frozenset(_whole_turns(view, goal)):
+                instead = "the remembered cut" if entry else "the request as it came"
+                yield _Attempt(replace(choice, units=at_turns), entry, instead)
+        if entry is not None:
+            yield _Attempt(None, entry, "decided anew")
 
 
 def _chosen(question: Question, view: View) -> tuple[Choice | None, str | None]:

@@ -35,9 +35,7 @@ def fill(report: Report, outcome: Outcome, budget: float | None) -> None:
     report.messages_before = conversation.count()
     report.messages_after = report.messages_before - gone
     report.fits = budget is None or report.tokens_after <= budget
-    request_id = (
-        report.request_id
-    )  # not the report itself: a cycle would keep the history until the garbage collector runs
+    request_id = report.request_id  # the report in its own closure would live until the garbage collector runs
     report.details = lambda: details(outcome, request_id)
 
 

@@ -36,7 +36,7 @@ _last: ContextVar[Mapping[Session, Report] | None] = ContextVar("compacting_clie
 
 
 class Session:
-    """The state behind a wrapped client.  `derive` gives one with another policy that shares memory and reports."""
+    """The state behind a wrapped client.  `derive` gives one that shares memory and reports."""
 
     __slots__ = ("__weakref__", "_family", "log", "reports", "settings")
 
@@ -46,9 +46,10 @@ class Session:
         self.reports = Reports()
         self._family = self
 
-    def derive(self, policy: Policy | None) -> Session:
-        """The same session under another policy."""
-        other = Session(replace(self.settings, policy=policy))
+    def derive(self, policy: Policy | None, *, is_async: bool | None = None) -> Session:
+        """The same session under another policy, or for a client whose calls are awaited."""
+        awaited = self.settings.is_async if is_async is None else is_async
+        other = Session(replace(self.settings, policy=policy, is_async=awaited))
         other.reports, other._family = self.reports, self._family
         return other
 

@@ -2,34 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
-from compacting_client.bindings import stainless
+from compacting_client.bindings import google, stainless
 from compacting_client.errors import UnsupportedClientError
 from compacting_client.session import Session
 
 __all__ = ["bind", "bound", "described", "forms", "is_async_client", "owner"]
 
-_WANTED = "pass a client of the OpenAI or Anthropic SDK, sync or async, such as OpenAI() or AsyncAnthropic()"
-forms = stainless.FORMATS
+_WANTED = (
+    "pass a client of the OpenAI, Anthropic or Google Gen AI SDK, sync or async, such as OpenAI(), AsyncAnthropic() or "
+    "genai.Client()"
+)
+
+
+class _Binding(Protocol):
+    """What each module of this package offers."""
+
+    def supports(self, client: Any) -> bool: ...
+
+    def is_async(self, client: Any) -> bool: ...
+
+    def bind(self, client: Any, session: Session) -> Any: ...
+
+    def session_of(self, client: Any) -> Session | None: ...
+
+
+_BINDINGS: Sequence[_Binding] = (stainless, google)
+forms = (*stainless.FORMATS, *google.FORMATS)
 
 
 def is_async_client(client: Any) -> bool:
     """Whether the client's calls are awaited.  Raises UnsupportedClientError for what is no client."""
-    if not stainless.supports(client):
-        raise UnsupportedClientError(f"cannot compact {described(client)}: {_hint(client)}{_WANTED}")
-    return stainless.is_async(client)
+    for binding in _BINDINGS:
+        if binding.supports(client):
+            return binding.is_async(client)
+    raise UnsupportedClientError(f"cannot compact {described(client)}: {_hint(client)}{_WANTED}")
 
 
 def bind(client: Any, session: Session) -> Any:
     """A client of the same type whose requests go through `session` alone, were it wrapped before or not."""
-    return stainless.twin(client, session)
+    return next(binding for binding in _BINDINGS if binding.supports(client)).bind(client, session)
 
 
 def bound(client: Any) -> Session | None:
     """The session of a wrapped client; None for any other object."""
-    return stainless.session_of(client)
+    return next((found for binding in _BINDINGS if (found := binding.session_of(client)) is not None), None)
 
 
 def owner(method: Any) -> Any:
@@ -37,7 +57,11 @@ def owner(method: Any) -> Any:
     while hasattr(method, "__wrapped__") and not hasattr(method, "__self__"):
         method = method.__wrapped__
     holder = getattr(method, "__self__", None)
-    return next((each for each in (holder, _inner(holder)) if stainless.supports(each)), None)
+    return holder if _supported(holder) else _inner(holder)
+
+
+def _supported(value: Any) -> bool:
+    return any(binding.supports(value) for binding in _BINDINGS)
 
 
 def _inner(value: Any) -> Any:
@@ -47,9 +71,9 @@ def _inner(value: Any) -> Any:
             found = getattr(value, name, None)
         except Exception:  # noqa: BLE001, S112 - a property of a stranger's object may raise anything
             continue
-        if stainless.supports(found):
+        if _supported(found):
             return found
-    return None
+    return google.api_client_of(value)
 
 
 def described(value: Any) -> str:
@@ -62,8 +86,6 @@ def described(value: Any) -> str:
 
 
 def _hint(value: Any) -> str:
-    if any(cls.__module__.startswith("google.genai") for cls in type(value).__mro__):
-        return "the Google Gen AI client is not supported in this version; "
     if not isinstance(value, ModuleType) and _inner(value) is not None:
         return f"wrap its client first, as in compacting(OpenAI()), and give that to {type(value).__name__}; "
     return ""

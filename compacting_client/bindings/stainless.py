@@ -20,7 +20,7 @@ from compacting_client.formats.base import Format
 from compacting_client.session import Session
 from compacting_client.shell import arun, run
 
-__all__ = ["FORMATS", "is_async", "session_of", "supports", "twin"]
+__all__ = ["FORMATS", "bind", "is_async", "session_of", "supports"]
 
 _CHAT: Format = openai_chat
 _MESSAGES: Format = anthropic_messages
@@ -53,7 +53,7 @@ def session_of(client: Any) -> Session | None:
     return found if isinstance(found, Session) else None
 
 
-def twin(client: Any, session: Session) -> Any:
+def bind(client: Any, session: Session) -> Any:
     """A twin of a client; of a twin, one that takes its place: it has what was set on the first, but goes through `session` alone.
 
     An own `request` that an observer put on the client stays, innermost; one put on its class later counts too, as the class is asked late.
@@ -88,7 +88,7 @@ def _deriving(made: Any, own: Callable[..., Any] | None, name: str, session: Ses
 
     def derive(*args: Any, **kwargs: Any) -> Any:
         derived = own(*args, **kwargs) if own is not None else getattr(cls, name)(made, *args, **kwargs)
-        return derived if session_of(derived) is session else twin(derived, session)
+        return derived if session_of(derived) is session else bind(derived, session)
 
     return derive
 

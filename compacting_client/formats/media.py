@@ -9,7 +9,7 @@ import re
 
 import imagesize
 
-__all__ = ["audio_tokens", "document_tokens", "picture_size"]
+__all__ = ["audio_seconds", "audio_tokens", "document_tokens", "pages", "picture_size"]
 
 _HEADER = 4 * 65_536  # base64 characters that surely hold a picture's header, a JPEG's embedded thumbnail included
 _PAGE = re.compile(rb"/Type\s*/Page(?![a-zA-Z])")
@@ -18,13 +18,14 @@ PAGE_TOKENS = 3_000
 AUDIO_TOKENS_PER_SECOND = 10
 """OpenAI's audio guide: user audio is one token per 100 ms."""
 _BYTES_PER_SECOND = {"wav": 48_000, "mp3": 16_000}
+_ONE_ALPHABET = str.maketrans("-_", "+/")
 
 
 def decoded(data: str, limit: int | None = None) -> bytes:
-    """The bytes of base64 text, with or without a ``data:`` prefix; what cannot be decoded is empty."""
+    """The bytes of base64 text of either alphabet, with or without a ``data:`` prefix; what cannot be decoded is empty."""
     if data.startswith("data:"):
         data = data.partition(",")[2]
-    head = data if limit is None else data[:limit]
+    head = (data if limit is None else data[:limit]).translate(_ONE_ALPHABET)
     try:
         return base64.b64decode(head + "=" * (-len(head) % 4))
     except (ValueError, binascii.Error):
@@ -40,12 +41,21 @@ def picture_size(data: str) -> tuple[int, int] | None:
     return size if min(size) > 0 else None
 
 
+def pages(data: str) -> int:
+    """How many pages a base64 document has: those of a PDF that shows them, one otherwise."""
+    return max(1, len(_PAGE.findall(decoded(data))))
+
+
 def document_tokens(data: str) -> int:
-    """A base64 document: by its pages where it is a PDF that shows them, one page otherwise."""
-    return PAGE_TOKENS * max(1, len(_PAGE.findall(decoded(data))))
+    """A base64 document, by its pages."""
+    return PAGE_TOKENS * pages(data)
+
+
+def audio_seconds(data: str, kind: str) -> float:
+    """How long base64 sound lasts, by the usual bit rate of its kind."""
+    return len(data) * 3 // 4 / _BYTES_PER_SECOND.get(kind, 16_000)
 
 
 def audio_tokens(data: str, kind: str) -> int:
-    """Base64 sound, by the usual bit rate of its kind."""
-    seconds = len(data) * 3 // 4 / _BYTES_PER_SECOND.get(kind, 16_000)
-    return 1 + int(seconds * AUDIO_TOKENS_PER_SECOND)
+    """Base64 sound, by its length."""
+    return 1 + int(audio_seconds(data, kind) * AUDIO_TOKENS_PER_SECOND)

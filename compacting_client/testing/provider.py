@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from compacting_client.errors import ConfigError
 from compacting_client.formats.base import Unreadable, Violation
 from compacting_client.testing.anthropic_messages import AnthropicMessages
+from compacting_client.testing.gemini import Gemini
 from compacting_client.testing.openai_chat import OpenAIChat
 from compacting_client.testing.script import Failure, Part, Recorded, Script, Thinking, checked
 from compacting_client.testing.server import Answer, LoopbackServer
@@ -32,8 +33,8 @@ class Provider:
             provider.reply("Hello")
             client = Anthropic(base_url=provider.anthropic_url, api_key="test")
 
-    It speaks OpenAI Chat Completions and Anthropic Messages, plain and streamed.  A request is first judged by the rules of its
-    provider (pairing, turn order, signed thinking) and by the window; what breaks one is refused with status 400 and the
+    It speaks OpenAI Chat Completions, Anthropic Messages and Gemini's generateContent, plain and streamed.  A request is first judged by
+    the rules of its provider (pairing, turn order, signed thinking) and by the window; what breaks one is refused with status 400 and the
     provider's wording, and takes no reply from the script.  Tokens are estimated, a quarter of the JSON of tools, system and
     messages; leading messages that an earlier request had count as read from the prompt cache.
 
@@ -48,7 +49,7 @@ class Provider:
             raise ConfigError(f"Provider(default={default!r}): a callable or None is allowed")
         self.window = window
         self._default = default
-        self._apis: tuple[WireApi, ...] = (OpenAIChat(), AnthropicMessages())
+        self._apis: tuple[WireApi, ...] = (OpenAIChat(), AnthropicMessages(), Gemini())
         self._script: deque[tuple[Part, ...] | Failure | Script] = deque()
         self._requests: list[Recorded] = []
         self._cache = PromptCache()
@@ -87,6 +88,11 @@ class Provider:
     @property
     def anthropic_url(self) -> str:
         """`base_url` for an Anthropic client."""
+        return self.url
+
+    @property
+    def google_url(self) -> str:
+        """`base_url` in the `HttpOptions` of a Google Gen AI client, of the Gemini API and of Vertex."""
         return self.url
 
     @property
@@ -129,9 +135,9 @@ class Provider:
     def _answer(self, request: Recorded) -> tuple[Answer, Violation | None]:
         for api in self._apis:
             if api.counts_at and request.path.endswith(api.counts_at):
-                return Answer(200, api.count(estimate(api.prompt(request.body))), _request_id()), None
+                return Answer(200, api.count(estimate(api.prompt(api.body(request)))), _request_id()), None
             if request.path.endswith(api.answers_at):
-                refusal = self._refusal(api, request.body)
+                refusal = self._refusal(api, api.body(request))
                 return (_refused(api, refusal) if refusal else self._reply(api, request)), refusal
         return _unknown("POST", request.path), None
 
@@ -148,7 +154,8 @@ class Provider:
         reply = self._next(request)
         if isinstance(reply, Failure):
             return _failed(api, reply)
-        body, prompt = request.body, api.prompt(request.body)
+        body = api.body(request)
+        prompt = api.prompt(body)
         tokens = Tokens(
             prompt=estimate(prompt),
             cached=self._cache.read(f"{api.name} {body.get('model')}", [(item, api.identity(item)) for item in prompt]),
@@ -179,7 +186,8 @@ def _object(raw: bytes) -> Json:
 
 
 def _usual(request: Recorded) -> str:
-    return f"This is the loopback provider; the request had {len(items(request.body.get('messages')))} messages."
+    messages = items(request.body.get("messages") or request.body.get("contents"))
+    return f"This is the loopback provider; the request had {len(messages)} messages."
 
 
 def _said(part: Part) -> Any:

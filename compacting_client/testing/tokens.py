@@ -37,7 +37,7 @@ def _without_media(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     fields = cast("dict[str, Any]", value)
-    inline = "media_type" in fields or "format" in fields
+    inline = any(name in fields for name in ("media_type", "format", "mimeType", "mime_type"))
     return {name: MEDIA if inline and name == "data" else _without_media(each) for name, each in fields.items()}
 
 

@@ -40,8 +40,12 @@ class WireApi(abc.ABC):
     """One wire format.  Bodies and answers are JSON objects; an answer is made whole and cut up for streaming."""
 
     name: str
-    answers_at: str  # how the path ends where the model answers
+    answers_at: str | tuple[str, ...]  # how the path ends where the model answers
     counts_at: str | None = None  # the same where tokens are counted, if there is such a place
+
+    def body(self, request: Recorded, /) -> Json:
+        """The body to judge and answer, with what the API has in the path."""
+        return request.body
 
     @abc.abstractmethod
     def refuse(self, body: Json, /) -> Violation | None:

@@ -11,7 +11,7 @@ import pytest
 from compacting_client import ConfigError, UnsupportedClientError, compacting, control, is_compacting
 from tests.bindings.support import params
 
-PASS = r"pass a client of the OpenAI or Anthropic SDK, sync or async, such as OpenAI\(\) or AsyncAnthropic\(\)"
+PASS = r"pass a client of the OpenAI, Anthropic or Google Gen AI SDK, sync or async, such as OpenAI\(\), AsyncAnthropic\(\) or genai.Client\(\)"
 
 
 class Wrapper:

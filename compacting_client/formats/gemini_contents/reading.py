@@ -1,0 +1,297 @@
+"""Gemini contents as a conversation, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+from compacting_client.core.conversation import SYSTEM, Conversation, Message
+from compacting_client.core.plan import Plan, kept
+from compacting_client.core.tokens import dump
+from compacting_client.formats.base import Unreadable, Usage, as_dict, get, given
+from compacting_client.formats.gemini_contents.parts import camel, field, is_known, kind_of, media_tokens, parts_of
+
+__all__ = ["API", "FIELD", "held", "items_of", "read", "refused_binding", "usage", "write"]
+
+API = "gemini"
+FIELD = "contents"
+
+_MODEL = "model"
+_ROLES = {_MODEL: "assistant", "user": "user", "function": "user"}
+_MEDIA = ("inlineData", "fileData")
+
+
+def held(body: Mapping[str, Any]) -> str | None:
+    """What stands before the contents is in a cache on the server."""
+    return "the server holds the history" if _setting(body, "cachedContent") else None
+
+
+def read(body: Mapping[str, Any]) -> Conversation:
+    """The conversation of ``body["contents"]`` and the system instruction.  Raises Unreadable where it is no list of contents."""
+    items = items_of(body)
+    parts = [parts_of(item) for item in items]
+    roles = [_role(item, each) for item, each in zip(items, parts, strict=True)]
+    pairs = _Pairs()
+    for index, each in enumerate(parts):
+        pairs.add(index, each, begins=index == 0 or roles[index - 1] != "assistant")
+    tools = _setting(body, "tools")
+    return Conversation(
+        api=API,
+        model=str(body.get("model") or ""),
+        reader=_Reader({id(item): pairs.keys(index) for index, item in enumerate(items)}),
+        items=items,
+        roles=roles,
+        calls=pairs.calls,
+        answers=pairs.answers,
+        # one turn of the model may be spread over several contents, as a chat keeps what was streamed
+        links=[(n - 1, n) for n in range(1, len(roles)) if roles[n - 1] == roles[n] == "assistant"],
+        counts=[_count(each) for each in parts],
+        head=_head(_setting(body, "systemInstruction")),
+        tools=tools if given(tools) and tools else None,
+        fixed=frozenset(
+            index for index, each in enumerate(parts) if roles[index] == "other" or not all(map(is_known, each))
+        ),
+        opens_with_user=True,
+    )
+
+
+def write(plan: Plan, conversation: Conversation, body: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of `body` without the contents that go; the rest are the caller's own objects."""
+    contents = _contents(body)
+    return {**body, FIELD: [contents[index] for index in kept(plan.gone, len(conversation))]}
+
+
+def usage(answer: Any, so_far: Usage | None = None) -> Usage | None:
+    """From a response, a chunk of one, or their JSON.  What was thought is output."""
+    counted = get(answer, "usageMetadata") or get(answer, "usage_metadata")
+    prompt = _number(counted, "promptTokenCount")
+    if prompt is None:
+        return so_far
+    output = (_number(counted, "candidatesTokenCount") or 0) + (_number(counted, "thoughtsTokenCount") or 0)
+    return Usage(prompt, _number(counted, "cachedContentTokenCount") or 0, output)
+
+
+def refused_binding(status: int | None, text: str) -> bool:  # noqa: ARG001 - the protocol's signature
+    """A thought's signature stands for itself: nothing is bound to what was before it."""
+    return False
+
+
+def items_of(body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The contents as plain dicts; their parts may still be typed objects.  Raises Unreadable."""
+    items: list[dict[str, Any]] = []
+    for index, content in enumerate(_contents(body)):
+        item = {"parts": [{"text": content}]} if isinstance(content, str) else as_dict(content)
+        if item is None:
+            raise Unreadable(f"{FIELD}[{index}] is no content")
+        items.append(item)
+    return items
+
+
+def _contents(body: Mapping[str, Any]) -> Sequence[Any]:
+    contents = body.get(FIELD)
+    if isinstance(contents, (list, tuple)):
+        return cast("Sequence[Any]", contents)
+    if isinstance(contents, str) or as_dict(contents) is not None:
+        return [contents]
+    raise Unreadable(f"{FIELD} is no list")
+
+
+def _setting(body: Mapping[str, Any], name: str) -> Any:
+    """A field beside the contents: of the wire, or of the `config` that the SDK makes them from."""
+    found = field(body, name)
+    return found if found is not None else field(as_dict(body.get("config")), name)
+
+
+def _number(counted: Any, name: str) -> int | None:
+    """A count, of JSON or of a typed object."""
+    found = field(counted, name) if isinstance(counted, Mapping) else get(counted, _snake_of[name])
+    return found if isinstance(found, int) else None
+
+
+_snake_of = {
+    "promptTokenCount": "prompt_token_count",
+    "candidatesTokenCount": "candidates_token_count",
+    "thoughtsTokenCount": "thoughts_token_count",
+    "cachedContentTokenCount": "cached_content_token_count",
+}
+
+
+class _Call(NamedTuple):
+    """A call that waits for its response: its turn, its id where it has one, its tool, and what it is paired by."""
+
+    turn: int
+    id: str | None
+    name: str
+    key: str
+
+
+class _Pairs:
+    """Calls and responses, paired by id where both have one, else by name and order, as the API does it."""
+
+    def __init__(self) -> None:
+        self.calls: dict[int, list[str]] = {}
+        self.answers: dict[int, list[str]] = {}
+        self._waiting: list[_Call] = []
+        self._ids: set[str] = set()
+        self._turn = 0
+
+    def add(self, index: int, parts: Sequence[Mapping[str, Any]], *, begins: bool) -> None:
+        """One content; `begins`: a turn of calls in it is a new one."""
+        self._turn += begins
+        for part in parts:
+            what = kind_of(part)
+            if what == "functionCall":
+                self._ask(index, field(part, what))
+            elif what == "functionResponse":
+                self._answer(index, field(part, what))
+
+    def keys(self, index: int) -> tuple[Sequence[str], Sequence[str]]:
+        """What the calls and the responses of a content are paired by."""
+        return self.calls.get(index, ()), self.answers.get(index, ())
+
+    def _ask(self, index: int, call: Any) -> None:
+        asked = self.calls.setdefault(index, [])
+        own = field(call, "id")
+        key = str(own) if own else f"call_{index}_{len(asked)}"
+        asked.append(key)
+        self._ids.add(key)
+        self._waiting.append(_Call(self._turn, str(own) if own else None, str(field(call, "name")), key))
+
+    def _answer(self, index: int, response: Any) -> None:
+        given_ = self.answers.setdefault(index, [])
+        own = field(response, "id")
+        found = self._match(str(own) if own else None, str(field(response, "name")))
+        if found is not None:
+            self._waiting.remove(found)
+        given_.append(found.key if found is not None else str(own or f"response_{index}_{len(given_)}"))
+
+    def _match(self, own: str | None, name: str) -> _Call | None:
+        if own in self._ids:  # of a call that waits, or was answered already
+            return next((call for call in reversed(self._waiting) if call.id == own), None)
+        latest = [call for call in self._waiting if call.turn == self._waiting[-1].turn]
+        return next((call for call in latest if call.name == name), latest[0] if latest else None)
+
+
+def _role(item: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> str:
+    role = _ROLES.get(item.get("role") or "user", "other")
+    only_responses = bool(parts) and all(kind_of(part) == "functionResponse" for part in parts)
+    return "tool" if role == "user" and only_responses else role
+
+
+def _count(parts: Sequence[Mapping[str, Any]]) -> int:
+    responses = sum(kind_of(part) == "functionResponse" for part in parts)
+    return responses + 1 if responses < len(parts) else max(1, responses)
+
+
+def _head(system: Any) -> list[Message]:
+    if not given(system) or not system:
+        return []
+    if isinstance(system, str):
+        return [{"role": SYSTEM, "content": system}]
+    content = as_dict(system)
+    if content is None or field(content, "parts") is None:  # a list of parts, or one part
+        content = {"parts": cast("Sequence[Any]", system) if isinstance(system, (list, tuple)) else [system]}
+    return [{"role": SYSTEM, "content": _text(parts_of(content))}]
+
+
+def _text(parts: Sequence[Mapping[str, Any]]) -> Any:
+    """Parts of text alone as text; anything else as it is."""
+    if all(kind_of(part) == "text" and not field(part, "thought") for part in parts):
+        return "\n".join(str(part["text"]) for part in parts)
+    return list(parts)
+
+
+class _Reader:
+    """How one content is shown, weighed and told apart.  ``keys``: what its calls and responses are paired by, by the content's identity."""
+
+    def __init__(self, keys: Mapping[int, tuple[Sequence[str], Sequence[str]]]) -> None:
+        self._keys = keys
+
+    def neutral(self, item: Any) -> list[Message]:
+        calls, answers = (iter(keys) for keys in self._keys.get(id(item), ((), ())))
+        shown: list[Message] = []
+        asked: list[dict[str, Any]] = []
+        rest: list[dict[str, Any]] = []
+        for part in parts_of(item):
+            what = kind_of(part)
+            data = field(part, what)
+            if what == "functionResponse":
+                shown.append(_result(data, next(answers, "")))
+            elif what == "functionCall":
+                asked.append(_call(data, next(calls, "")))
+            else:
+                rest.append(part)
+        if rest or asked or not shown:
+            role = _ROLES.get(item.get("role") or "user", "user")
+            message: Message = {"role": role, "content": _text(rest) if rest else None if asked else ""}
+            shown.append({**message, "tool_calls": asked} if asked else message)
+        return shown
+
+    def weigh(self, item: Any) -> tuple[bytes, int]:
+        light, tokens = _without_media(parts_of(item))
+        return (dump({**item, "parts": light}), tokens) if tokens else (dump(item), 0)
+
+    def meaning(self, item: Any, weighed: bytes) -> bytes:
+        role, parts = item.get("role"), item.get("parts")
+        if (
+            len(item) == 2
+            and role in ("user", _MODEL)
+            and type(parts) is list
+            and all(map(_is_plain, cast("list[Any]", parts)))
+        ):
+            return weighed
+        meant = [_meant(part) for part in parts_of(item)]
+        return dump(
+            {"parts": meant, "role": _MODEL if role == _MODEL else "user" if role in _ROLES else role or "user"}
+        )
+
+    def strip(self, item: Any) -> Any:
+        return item
+
+
+def _call(call: Any, key: str) -> dict[str, Any]:
+    arguments = dump(field(call, "args") or {}).decode("utf-8", "replace")
+    return {"id": key, "type": "function", "function": {"name": field(call, "name"), "arguments": arguments}}
+
+
+def _result(response: Any, key: str) -> Message:
+    content = dump(field(response, "response")).decode("utf-8", "replace")
+    return {"role": "tool", "tool_call_id": key, "name": str(field(response, "name")), "content": content}
+
+
+def _is_plain(part: Any) -> bool:
+    return type(part) is dict and len(cast("dict[str, Any]", part)) == 1 and "text" in part
+
+
+def _meant(part: Mapping[str, Any]) -> dict[str, Any]:
+    """A part in one spelling, without ids and empty fields; its text stays, be it empty."""
+    return dict(_fields(part)) if kind_of(part) != "text" else {**dict(_fields(part)), "text": part["text"]}
+
+
+def _fields(value: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, each in value.items():
+        spelled = camel(name)
+        if each in (None, "", [], {}) or spelled == "id":
+            continue
+        if isinstance(each, Mapping) and spelled not in ("args", "response"):  # those hold the caller's own names
+            each = dict(_fields(cast("Mapping[str, Any]", each)))
+        yield spelled, each
+
+
+def _without_media(parts: Sequence[dict[str, Any]]) -> tuple[list[Any], int]:
+    """The parts without the data of their media, those inside of responses too, and the tokens that it costs."""
+    light: list[Any] = []
+    tokens = 0
+    for part in parts:
+        what = kind_of(part)
+        if what in _MEDIA:
+            tokens += media_tokens(part)
+            light.append({name: None if camel(name) == what else value for name, value in part.items()})
+        elif what == "functionResponse" and (inside := parts_of(field(part, what))):
+            inner, cost = _without_media(inside)
+            tokens += cost
+            response = {**(as_dict(field(part, what)) or {}), "parts": inner}
+            light.append({name: response if camel(name) == what else value for name, value in part.items()})
+        else:
+            light.append(part)
+    return light, tokens

@@ -40,8 +40,9 @@ def compacting(
 ) -> ClientT:
     """The same client, of the same type, whose requests leave with a history that fits the policy and that the provider accepts.
 
-    ``client``      OpenAI, AsyncOpenAI, Anthropic, AsyncAnthropic, or one of their kin (Azure, Bedrock, Vertex); it stays as it is, and shares
-                    its connection pool with what is returned.  A wrapped client is wrapped anew: every option is replaced
+    ``client``      OpenAI, AsyncOpenAI, Anthropic, AsyncAnthropic, or one of their kin (Azure, Bedrock, Vertex), or a Google `genai.Client`
+                    (or its `aio` alone, for async functions); it stays as it is, and shares its connection pool with
+                    what is returned.  A wrapped client is wrapped anew: every option is replaced
     ``policy``      DropOldest(60_000), or the number alone; False: off, requests are only reported
     ``counter``     neutral message -> tokens (a number >= 0), in place of the estimate; the tools are shown as one system message of their JSON
     ``memory``      where cuts are remembered; None: memory.InProcess()

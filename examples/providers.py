@@ -24,6 +24,13 @@ def anthropic_options(*answers: Answer) -> dict[str, Any]:
     return {"base_url": _loopback(answers).anthropic_url, "api_key": "loopback"}
 
 
+def google_options(*answers: Answer) -> dict[str, Any]:
+    """What `genai.Client(...)` needs: nothing where GEMINI_API_KEY or GOOGLE_API_KEY is set; else the same."""
+    if os.environ.get("GEMINI_API_KEY") or os.environ.get("GOOGLE_API_KEY"):
+        return {}
+    return {"http_options": {"base_url": _loopback(answers).google_url}, "api_key": "loopback"}
+
+
 def _loopback(answers: tuple[Answer, ...]) -> Provider:
     for name in ("NO_PROXY", "no_proxy"):  # it is behind no proxy
         os.environ[name] = ",".join(filter(None, [os.environ.get(name), "127.0.0.1"]))

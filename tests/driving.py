@@ -39,11 +39,16 @@ def leave(
     return sent[-1], report
 
 
+def history_of(body: Body) -> Any:
+    """The field of a body that holds its history."""
+    return body["contents"] if "contents" in body else body["messages"]
+
+
 def size(body: Body) -> int:
     """Tokens of a body by the default estimate."""
-    total = sum(map(estimate, body["messages"]))
+    total = sum(map(estimate, history_of(body)))
     total += sum(estimate(body[name]) for name in ("tools", "functions") if body.get(name))
-    system = body.get("system") or ""
+    system = body.get("system") or (body.get("systemInstruction") or {}).get("parts") or ""
     text = system if isinstance(system, str) else "\n".join(block["text"] for block in system)
     return total + (estimate({"role": "system", "content": text}) if text else 0)
 
@@ -63,10 +68,14 @@ def found(api: str, body: Body, original: Body, **how: Any) -> Counter[str]:
 
 def question_of(body: Body) -> Any:
     """The last real user message of a body; None where it has none."""
-    for message in reversed(body["messages"]):
-        content = message.get("content") if isinstance(message, dict) else None
+    for message in reversed(history_of(body)):
+        content = (message.get("content") or message.get("parts")) if isinstance(message, dict) else None
         blocks = content if isinstance(content, list) else []
-        results = bool(blocks) and all(isinstance(each, dict) and each.get("type") == "tool_result" for each in blocks)
+        results = bool(blocks) and all(isinstance(each, dict) and _is_result(each) for each in blocks)
         if isinstance(message, dict) and message.get("role") == "user" and not results:
             return message
     return None
+
+
+def _is_result(block: Body) -> bool:
+    return block.get("type") == "tool_result" or "functionResponse" in block or "function_response" in block

@@ -77,6 +77,41 @@ def to_chat(messages: list[Message]) -> dict[str, Any]:
     return {"model": "gpt-x", "messages": messages}
 
 
+def to_gemini(messages: list[Message], *, snake: bool = False) -> dict[str, Any]:
+    """The same history in Gemini's shape: systems in `systemInstruction`, calls signed, all results of a turn in one content.
+
+    `snake`: in snake_case, without ids, each result in a content of its own.
+    """
+    call, response, signature = (
+        ("function_call", "function_response", "thought_signature")
+        if snake
+        else ("functionCall", "functionResponse", "thoughtSignature")
+    )
+    system = [{"text": m["content"]} for m in messages if m["role"] in ("system", "developer")]
+    names: dict[str, str] = {}  # an id may come again with another tool
+    contents: list[Message] = []
+    for number, message in enumerate(messages):
+        if message["role"] == "tool":
+            own = {} if snake else {"id": message["tool_call_id"]}
+            data = {"name": names.get(message["tool_call_id"], "?"), "response": {"result": message["content"]}, **own}
+            if not snake and contents and any(response in part for part in contents[-1]["parts"]):
+                contents[-1]["parts"].append({response: data})
+            else:
+                contents.append({"role": "user", "parts": [{response: data}]})
+        elif message["role"] == "assistant":
+            parts: list[Message] = [{"text": message["content"]}] if message["content"] else []
+            for n, each in enumerate(message.get("tool_calls", ())):
+                own = {} if snake else {"id": each["id"]}
+                names[each["id"]] = each["function"]["name"]
+                signed = {} if n else {signature: f"c2lnbmVk{number:04}"}
+                parts.append({call: {"name": each["function"]["name"], "args": {"a": 1}, **own}, **signed})
+            contents.append({"role": "model", "parts": parts})
+        elif message["role"] == "user":
+            contents.append({"role": "user", "parts": [{"text": message["content"]}]})
+    body = {"model": "gemini-3-pro", "contents": contents, "tools": [{"functionDeclarations": [{"name": "f"}]}]}
+    return {**body, "systemInstruction": {"parts": system}} if system else body
+
+
 @st.composite
 def odd_chats(draw: st.DrawFn) -> list[Any]:
     """Histories with faults of the caller: lost halves of exchanges, shuffles, unknown roles and parts, nulls."""

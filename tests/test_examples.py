@@ -17,7 +17,9 @@ EXAMPLES = ROOT / "examples"
 def run(name: str, *, encoding: str = "utf-8") -> str:
     """What an example prints, in a process of its own: no key, a proxy that does not answer, and warnings are errors."""
     environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "ANTHROPIC_", "COLUMNS"))
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("OPENAI_", "ANTHROPIC_", "GEMINI_", "GOOGLE_", "COLUMNS"))
     }
     environment |= {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error", "PYTHONIOENCODING": encoding}
     environment |= {"HTTP_PROXY": "http://127.0.0.1:9", "NO_PROXY": "", "no_proxy": ""}
@@ -31,6 +33,7 @@ def run(name: str, *, encoding: str = "utf-8") -> str:
 EXPECTED = {
     "quick_start.py": r"openai-chat .*-> .* tokens.*\n  dropped .* requests ago: \d+ user, \d+ assistant.*\n(.*\n)*  reused cut",
     "quick_start_anthropic.py": r"anthropic-messages .*-> .* tokens.*\n  dropped .* user, \d+ assistant",
+    "quick_start_gemini.py": r"gemini .*-> .* tokens.*\n  dropped .* user, \d+ assistant(.*\n)*The chat itself remembers 60 messages",
     "streaming_chat.py": r"openai-chat: 1\d\d\d -> \d\d\d tokens; .*Usage(.*\n)*.*anthropic-messages: 1\d\d\d -> \d\d\d tokens; .*Usage",
     "tool_loop.py": r"exchanges: 3 dropped now, 3 absent(.*\n)*The foresail was torn on day 2",
     "async_chat.py": r"Beagle: .*->(.*\n)*Fram: .*->(.*\n)*Vega: .*below trigger(.*\n)*39 requests, \d+ of them compacted, \d+ messages archived",

@@ -1,6 +1,7 @@
 """What is true of every history and every setting (DESIGN 3), under Hypothesis."""
 
 import copy
+from functools import partial
 from typing import Any
 
 import pytest
@@ -8,11 +9,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from compacting_client import DropOldest
-from compacting_client.formats import anthropic_messages, openai_chat
+from compacting_client.formats import anthropic_messages, gemini_contents, openai_chat
 from tests.driving import found, leave, question_of, session, share_of, size
-from tests.strategies import chats, odd_chats, policies_options, to_anthropic, to_chat
+from tests.strategies import chats, odd_chats, policies_options, to_anthropic, to_chat, to_gemini
 
-SHAPES: dict[str, Any] = {"chat": (openai_chat, to_chat), "anthropic": (anthropic_messages, to_anthropic)}
+SHAPES: dict[str, Any] = {
+    "chat": (openai_chat, to_chat),
+    "anthropic": (anthropic_messages, to_anthropic),
+    "gemini": (gemini_contents, to_gemini),
+    "gemini, the other spelling": (gemini_contents, partial(to_gemini, snake=True)),
+}
 both = pytest.mark.parametrize("shape", SHAPES)
 budget_shares = st.floats(0.05, 1.2)
 common = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -48,10 +54,10 @@ def test_kept_items_are_the_callers_own_in_their_order(shape: str, history: list
     before = copy.deepcopy(body)
     sent, report = leave(session(share_of(body, share, **options)), wire, body)
     assert body == before
-    assert same_objects(sent["messages"], body["messages"])
+    assert same_objects(sent[wire.FIELD], body[wire.FIELD])
     assert (sent is body) == (not report.changed)
-    assert {name: value for name, value in sent.items() if name != "messages"} == {
-        name: value for name, value in body.items() if name != "messages"
+    assert {name: value for name, value in sent.items() if name != wire.FIELD} == {
+        name: value for name, value in body.items() if name != wire.FIELD
     }
 
 
@@ -77,17 +83,17 @@ def test_pins_stay(shape: str, history: list, share: float, options: dict) -> No
     """Systems, the question, the newest exchange, the head and what `pin` selects are never dropped (the tail may, at last)."""
     wire, to_body = SHAPES[shape]
     body = to_body(history)
-    first = next(m for m in body["messages"] if m["role"] == "user")
-    marked = first["content"] if shape == "chat" else first["content"][-1]["text"]
+    first = next(m for m in body[wire.FIELD] if m["role"] == "user")
+    marked = first["content"] if shape == "chat" else (first.get("content") or first["parts"])[-1]["text"]
     sent, _ = leave(
         session(share_of(body, share, **options), pin=lambda message: message["content"] == marked), wire, body
     )
     question = question_of(body)
-    assert any(message is question for message in sent["messages"])
-    assert sent["messages"][-1] is body["messages"][-1]
-    assert any(message is first for message in sent["messages"])
-    systems = [m for m in body["messages"] if m["role"] in ("system", "developer")]
-    assert [m for m in sent["messages"] if m["role"] in ("system", "developer")] == systems
+    assert any(message is question for message in sent[wire.FIELD])
+    assert sent[wire.FIELD][-1] is body[wire.FIELD][-1]
+    assert any(message is first for message in sent[wire.FIELD])
+    systems = [m for m in body[wire.FIELD] if m["role"] in ("system", "developer")]
+    assert [m for m in sent[wire.FIELD] if m["role"] in ("system", "developer")] == systems
 
 
 @both

@@ -79,8 +79,8 @@ class _Client(Proxy):
 
     @property
     def chats(self) -> Any:
-        made = type(self.__wrapped__.chats)(modules=self.models)
-        create = made.create
+        cls = self.__wrapped__.chats.__class__
+        made, create = cls(modules=self.models), cls(modules=self.models).create
 
         @functools.wraps(create)
         def created(*args: Any, **kwargs: Any) -> Any:
@@ -130,27 +130,30 @@ class _Client(Proxy):
 
 
 def _models(cls: Any, api: Any) -> Any:
-    """The SDK's own `Models` or `AsyncModels` on a wrapped API client.  Each call gets one of its own, which knows whose report it makes."""
-    made = cls(api)
+    """The SDK's own `Models` or `AsyncModels` on a wrapped API client.  Each call gets one of its own, which knows whose report it makes.
+
+    What is made here and below refers to nothing that refers to it: a client that nobody uses any more closes its connections at once.
+    """
+    made, other = cls(api), cls(api)
 
     def on(name: str) -> Callable[[Any], Any]:
         return lambda tied: getattr(cls(tied), name)
 
     for name in _CALLS:
-        made.__dict__[name] = _tied(getattr(made, name), api, on(name))
+        made.__dict__[name] = _tied(getattr(other, name), api, on(name))
     return made
 
 
 def _tied_chat(chat: Any, api: Any) -> Any:
     """A chat whose streams have reports too.  A copy of it shares its history."""
+    other = copy.copy(chat)
 
     def sender(tied: Any) -> Any:
-        one = copy.copy(chat)
-        one.__dict__.pop("send_message_stream")
-        one._modules = _models(type(chat._modules), tied)
+        one = copy.copy(other)
+        one._modules = _models(type(other._modules), tied)
         return one.send_message_stream
 
-    chat.__dict__["send_message_stream"] = _tied(chat.send_message_stream, api, sender)
+    chat.__dict__["send_message_stream"] = _tied(other.send_message_stream, api, sender)
     return chat
 
 
@@ -174,8 +177,9 @@ def _tied(method: Any, api: Any, on: Callable[[Any], Any]) -> Any:
 def _interactions(resource: Any, api: Any) -> Any:
     """The SDK's resource, copied, whose `create` is at least reported: its history is left alone."""
     session = api._self_session
-    made = copy.copy(resource)
-    create = made.create
+    other = copy.copy(resource)
+    other.__dict__["_api_client"] = api
+    made, create = copy.copy(other), other.create
 
     def steps(kwargs: dict[str, Any]) -> lifecycle.Steps:
         return lifecycle.passed_by(session, _INTERACTIONS, kwargs, "this API is not supported in this version")
@@ -197,5 +201,4 @@ def _interactions(resource: Any, api: Any) -> Any:
         return await arun(steps(kwargs), session, lambda body: create(*args, **body), adeliver)
 
     made.__dict__["create"] = acreated if inspect.iscoroutinefunction(create) else created
-    made.__dict__["_api_client"] = api
     return made

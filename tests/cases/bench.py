@@ -58,9 +58,7 @@ def case(id_: str) -> material.Record:
 
 def drop_oldest(policy: dict[str, Any], target: float = 0.5) -> DropOldest:
     """The policy of a case, in this package's words.  Raises KeyError for one that drops nothing."""
-    return DropOldest(
-        policy["max_tokens"], keep_head=policy["keep_head"], keep_tail=policy["keep_tail"], target=target
-    )
+    return DropOldest(policy["max_tokens"], keep_head=policy["keep_head"], keep_tail=policy["keep_tail"], target=target)
 
 
 def weight(value: Any) -> int:
@@ -199,9 +197,7 @@ class Line:
         async with self.client() as client:
             handle = control(client)
             try:
-                response = await method(client, self.api)(
-                    **body, **({"stream": True} if "stream" in self.mode else {})
-                )
+                response = await method(client, self.api)(**body, **({"stream": True} if "stream" in self.mode else {}))
                 if "stream" in self.mode:
                     async for _ in response:
                         pass

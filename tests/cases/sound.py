@@ -31,7 +31,9 @@ def _added(trip: Trip) -> Body:
     return {"stream": True} if trip.left.get("stream") else {}
 
 
-def judged(api: str, body: Body, original: Body, history: Answers | None = None, flavor: str = "openai") -> Counter[str]:
+def judged(
+    api: str, body: Body, original: Body, history: Answers | None = None, flavor: str = "openai"
+) -> Counter[str]:
     """The rules that a body breaks, each with how often; on Anthropic also what only some of its hosts refuse."""
     judge = material.judge()
     how: dict[str, Any] = {"original": original, "flavor": flavor}
@@ -74,7 +76,9 @@ def whole(messages: list[Body], indexes: set[int]) -> set[int]:
     for index, message in enumerate(messages):
         for call in answers_of(message):
             before = range(index - 1, -1, -1)
-            asked = next((i for i in before if calls_of(messages[i]).count(call) > _answered(messages, i, index, call)), None)
+            asked = next(
+                (i for i in before if calls_of(messages[i]).count(call) > _answered(messages, i, index, call)), None
+            )
             if asked is not None:
                 joined = groups[asked] | groups[index]
                 for each in joined:
@@ -133,9 +137,10 @@ def assert_account(trip: Trip) -> None:
         neutral_count(trip.body["messages"][index]) for index in missing
     )
     emptied = [each for each in report.replaced if each.tokens_after == 0]
-    told = sum(len(each.roles) for each in (*report.dropped, *emptied))
+    absent: list[Any] = [*report.dropped, *emptied]
+    told = sum(len(each.roles) for each in absent)
     assert told == report.messages_before - report.messages_after
-    ends = {index for each in (*report.dropped, *emptied) for index in (each.first, each.last)}
+    ends = {index for each in absent for index in (each.first, each.last)}
     assert ends <= {*missing}
     assert missing == [] or ends
     freed = sum(each.tokens for each in report.dropped)
@@ -159,7 +164,9 @@ def assert_fits_if_it_can(trip: Trip) -> None:
     assert isinstance(trip.policy, DropOldest)
     stays, items = vital_of(trip.body) | head_of(trip), trip.body["messages"]
     first = min(stays, default=0)
-    if trip.api == CLAUDE and items and items[first]["role"] == "assistant":  # its question stays, as a user turn comes first
+    if (
+        trip.api == CLAUDE and items and items[first]["role"] == "assistant"
+    ):  # its question stays, as a user turn comes first
         stays |= set([index for index in range(first) if items[index]["role"] == "user"][-1:])
     least = weight_outside(trip.body) + sum(weight(items[index]) for index in stays)
     assert trip.report.fits or least > trip.policy.budget, f"{trip.report.tokens_after}, though {least} would do"

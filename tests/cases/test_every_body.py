@@ -11,7 +11,23 @@ from tests.cases.bench import APIS, CHAT, MODES, TARGETS, Body, Line, case, cove
 from tests.cases.neighbours import PLACES, body_of, growing, has_neighbour, twice
 from tests.cases.sound import Answers, assert_fits_if_it_can, assert_sound, has_media, new_violations
 
-DROPPING = ("001", "005", "010", "014", "029", "042", "049", "053", "054", "057", "077", "099", "107", "116", "125")
+DROPPING: tuple[str, ...] = (
+    "001",
+    "005",
+    "010",
+    "014",
+    "029",
+    "042",
+    "049",
+    "053",
+    "054",
+    "057",
+    "077",
+    "099",
+    "107",
+    "116",
+    "125",
+)
 DROPPING += ("144", "146", "161")
 OTHERS = ("002", "011", "027", "035", "060", "062", "066", "129", "136", "148", "159")
 BODIES = DROPPING + OTHERS

@@ -93,7 +93,7 @@ def test_one_id_for_every_call_makes_separate_exchanges(api: str, line: MakeLine
 def test_a_parallel_batch_is_one_unit_in_any_order_of_its_results(order: str, api: str, line: MakeLine) -> None:
     """Three calls in one message and their three results: all or none, early or late in the history."""
     batch = [asks("a", "b", "c"), *(answers(call, f"{call} is up " * 9) for call in order)]
-    chat = {"model": "gpt-4o-mini", "messages": [user("Status?"), *batch, *asked_on(), *batch, *asked_on()]}
+    chat: Body = {"model": "gpt-4o-mini", "messages": [user("Status?"), *batch, *asked_on(), *batch, *asked_on()]}
     body = chat if api == CHAT else to_claude(chat)
     if api == "results in several items":
         body = {**body, "messages": [piece for message in body["messages"] for piece in apart(message)]}
@@ -171,11 +171,9 @@ def histories(draw: st.DrawFn) -> Body:
 
 
 @covers(*PAIRS)
-@given(
-    histories(), st.sampled_from(APIS), st.floats(0.05, 0.95), st.integers(0, 3), st.integers(0, 6), st.booleans()
-)
+@given(histories(), st.sampled_from(APIS), st.floats(0.05, 0.95), st.integers(0, 3), st.integers(0, 6), st.booleans())
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_history_of_exchanges_leaves_whole(  # noqa: PLR0917 - drawn
+def test_any_history_of_exchanges_leaves_whole(
     provider: Provider, body: Body, api: str, share: float, head: int, tail: int, exact: bool
 ) -> None:
     """Random tool loops at random budgets, once and as they grow, the remembered cut included."""

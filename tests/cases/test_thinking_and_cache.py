@@ -65,7 +65,12 @@ def test_thinking_is_whole_wherever_the_cut_falls(
     start: list[Body] = [{"role": "user", "content": "Old. " * 20}, *copy.deepcopy(loop)]
     closed = [*start, *turn("All looked up.", "And the rest?")]
     for messages in (start, closed, [*closed, *thought(7), *thought(8)], [*earlier({"messages": closed})["messages"]]):
-        body = {"model": model, "max_tokens": 2048, "messages": messages, **({"thinking": thinking} if thinking else {})}
+        body = {
+            "model": model,
+            "max_tokens": 2048,
+            "messages": messages,
+            **({"thinking": thinking} if thinking else {}),
+        }
         size = int(line(CLAUDE, 1).size(body))
         for budget in range(10, size, size // 9):
             trip = line(CLAUDE, DropOldest(budget, keep_tail=1, target=target)).send(body)
@@ -115,7 +120,10 @@ def test_lost_memory_costs_one_more_try_and_no_error(line: MakeLine, provider: P
         provider.reply(Thinking(f"Look at {step}. "), "Counted. " * 12)
         trip = wrapped.send(body)
         said = [block.model_dump(exclude_none=True) for block in trip.response.content]
-        body = {**body, "messages": [*body["messages"], {"role": "assistant", "content": said}, {"role": "user", "content": "On."}]}
+        body = {
+            **body,
+            "messages": [*body["messages"], {"role": "assistant", "content": said}, {"role": "user", "content": "On."}],
+        }
     control(wrapped.client()).forget()
     last = wrapped.send({**body, "messages": body["messages"][-5:]})
     assert last.statuses[-1] == 200
@@ -131,9 +139,7 @@ def test_lost_memory_costs_one_more_try_and_no_error(line: MakeLine, provider: P
 @each_target
 @each_api
 @pytest.mark.parametrize("id_", ["060", "159"])
-def test_nothing_empty_and_nothing_of_thinking_alone_is_left(
-    id_: str, api: str, target: float, line: MakeLine
-) -> None:
+def test_nothing_empty_and_nothing_of_thinking_alone_is_left(id_: str, api: str, target: float, line: MakeLine) -> None:
     """Wherever a completed tool sequence stands, it goes as a whole: no message is left without content."""
     for model in (OLDER, BINDING):
         body = body_of(id_, api)
@@ -146,7 +152,10 @@ def test_nothing_empty_and_nothing_of_thinking_alone_is_left(
 
 SCRAPS: dict[str, list[Body]] = {
     "thinking alone": [{"type": "thinking", "thinking": "Hm.", "signature": "s1"}],
-    "thinking and a blank": [{"type": "thinking", "thinking": "Hm.", "signature": "s1"}, {"type": "text", "text": "\n"}],
+    "thinking and a blank": [
+        {"type": "thinking", "thinking": "Hm.", "signature": "s1"},
+        {"type": "text", "text": "\n"},
+    ],
     "redacted alone": [{"type": "redacted_thinking", "data": "x"}],
     "two thoughts": [
         {"type": "thinking", "thinking": "Hm.", "signature": "s1"},
@@ -188,7 +197,10 @@ def server(kind: str, answer: str, id_: str) -> tuple[Body, Body]:
     result: Body = {"type": answer, "tool_use_id": id_, "content": [{"type": "text", "text": "kite " * 20}]}
     if kind == "mcp_tool_use":
         return {**call, "server_name": "birds"}, {**result, "is_error": False}
-    return call, {**result, "content": [{"type": "web_search_result", "title": "t", "url": "u", "encrypted_content": "ZW5j" * 20}]}
+    return call, {
+        **result,
+        "content": [{"type": "web_search_result", "title": "t", "url": "u", "encrypted_content": "ZW5j" * 20}],
+    }
 
 
 @covers("099")
@@ -272,7 +284,10 @@ def chats(api: str, turns: int, words: int) -> list[Body]:
     """A long talk; every third question is answered with a tool's help."""
     messages: list[Body] = [{"role": "system", "content": "Be kind."}] if api == CHAT else []
     for n in range(turns):
-        messages += [{"role": "user", "content": f"{n} " + "ask " * words}, {"role": "assistant", "content": f"{n} " + "say " * words}]
+        messages += [
+            {"role": "user", "content": f"{n} " + "ask " * words},
+            {"role": "assistant", "content": f"{n} " + "say " * words},
+        ]
     return [*messages, {"role": "user", "content": "last"}]
 
 

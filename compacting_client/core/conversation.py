@@ -26,12 +26,12 @@ class Reader(Protocol):
         """The item as neutral messages: one or more."""
         ...
 
-    def weigh(self, item: Any) -> tuple[bytes, int]:
-        """The item's compact JSON without its media, and the tokens of the media by the provider's formula."""
+    def light(self, items: Sequence[Any]) -> tuple[list[Any], dict[int, int]]:
+        """The items without the data of their media, and the tokens of those that have some, by the provider's formula."""
         ...
 
     def meaning(self, item: Any, weighed: bytes) -> bytes:
-        """What the item says, without ids, cache marks and empty fields (DESIGN 4); `weighed` is its JSON, where it serves."""
+        """What the item says, without ids, cache marks and empty fields (DESIGN 4); `weighed`: the JSON of its light form."""
         ...
 
     def strip(self, item: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -81,27 +81,26 @@ class View:
         first = {owner[index] for index in range(len(conversation)) if stops[index] < head}
         return first, {owner[index] for index in range(len(conversation)) if stops[index + 1] > last}
 
-    def turns(self) -> list[Turn]:
+    def turns(self) -> Iterator[Turn]:
         """The units that are there, turn by turn.  What stands before the first user message is a turn without a question."""
-        roles, calls = self.conversation.roles, self.conversation.calls
-        found: list[Turn] = []
+        roles = self.conversation.roles
         question: int | None = None
         rest: list[int] = []
-
-        def close() -> None:
-            if question is None and not rest:
-                return
-            answer = rest.pop() if rest and roles[rest[-1]] == "assistant" and rest[-1] not in calls else None
-            found.append(Turn(question, tuple(rest), answer))
-
         for unit in self.units():
-            if roles[unit] == "user":
-                close()
-                question, rest = unit, []
-            else:
+            if roles[unit] != "user":
                 rest.append(unit)
-        close()
-        return found
+                continue
+            if question is not None or rest:
+                yield self._turn(question, rest)
+            question, rest = unit, []
+        if question is not None or rest:
+            yield self._turn(question, rest)
+
+    def _turn(self, question: int | None, rest: list[int]) -> Turn:
+        plain = (
+            bool(rest) and self.conversation.roles[rest[-1]] == "assistant" and rest[-1] not in self.conversation.calls
+        )
+        return Turn(question, tuple(rest[:-1] if plain else rest), rest[-1] if plain else None)
 
     def mended(self, dropped: set[int]) -> set[int]:
         """`dropped`, changed so that the history still opens with a user message where it did before.

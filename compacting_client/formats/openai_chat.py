@@ -43,33 +43,26 @@ def held(body: Mapping[str, Any]) -> str | None:
 
 def read(body: Mapping[str, Any]) -> Conversation:
     """The conversation of ``body["messages"]``: dicts or typed objects.  Raises Unreadable where it is no list of messages."""
-    items: list[dict[str, Any]] = []
-    roles: list[str] = []
-    calls: dict[int, list[str]] = {}
-    answers: dict[int, list[str]] = {}
-    for index, message in enumerate(_messages(body)):
-        item = as_dict(message)
-        if item is None:
-            raise Unreadable(f"messages[{index}] is no message")
-        items.append(item)
-        role = _ROLES.get(item.get("role", ""), "other")
-        roles.append(role)
-        if role == "assistant" and (asked := [_call_id(call) for call in _calls(item)]):
-            calls[index] = asked
-        elif role == "tool":
-            answers[index] = [_answer_id(item)]
+    items = _items(body)
+    roles = [_ROLES.get(item.get("role", ""), "other") for item in items]
+    listed = [index for index, item in enumerate(items) if type(item.get("content")) is list]
+    fixed = {index for index in listed if _has_unknown_part(items[index]["content"])}
     return Conversation(
         api=API,
         model=str(body.get("model") or ""),
         reader=_Reader(),
         items=items,
         roles=roles,
-        calls=calls,
-        answers=answers,
+        calls={
+            index: asked
+            for index, item in enumerate(items)
+            if ("tool_calls" in item or "function_call" in item)
+            and roles[index] == "assistant"
+            and (asked := [_call_id(call) for call in _calls(item)])
+        },
+        answers={index: (_answer_id(items[index]),) for index, role in enumerate(roles) if role == "tool"},
         tools=next((body[name] for name in ("tools", "functions") if given(body.get(name))), None),
-        fixed=frozenset(
-            index for index, item in enumerate(items) if roles[index] == "other" or _has_unknown_part(item)
-        ),
+        fixed=frozenset(fixed.union(index for index, role in enumerate(roles) if role == "other")),
     )
 
 
@@ -169,18 +162,16 @@ class _Reader:
             message["name"] = item["name"]
         return [message]
 
-    def weigh(self, item: Any) -> tuple[bytes, int]:
-        parts = item.get("content")
-        if type(parts) is not list or not any(kind(part) in _MEDIA for part in cast("list[Any]", parts)):
-            return dump(item), 0
-        tokens, light = 0, list[Any]()
-        for part in cast("list[Any]", parts):
-            if kind(part) in _MEDIA:
-                tokens += _media_tokens(cast("dict[str, Any]", part))
-                light.append({"type": kind(part)})
-            else:
-                light.append(part)
-        return dump({**item, "content": light}), tokens
+    def light(self, items: Sequence[Any]) -> tuple[list[Any], dict[int, int]]:
+        shown, tokens = list(items), dict[int, int]()
+        for index, item in enumerate(items):
+            parts = item.get("content")
+            if type(parts) is list and any(kind(part) in _MEDIA for part in parts):
+                heavy = [part for part in parts if kind(part) in _MEDIA]
+                tokens[index] = sum(map(_media_tokens, heavy))
+                light = [{"type": kind(part)} if kind(part) in _MEDIA else part for part in parts]
+                shown[index] = {**item, "content": light}
+        return shown, tokens
 
     def meaning(self, item: Any, weighed: bytes) -> bytes:
         if len(item) == 2 and type(item.get("content")) is str:
@@ -206,9 +197,19 @@ def _messages(body: Mapping[str, Any]) -> Sequence[Any]:
     return cast("Sequence[Any]", messages)
 
 
-def _has_unknown_part(item: Mapping[str, Any]) -> bool:
-    parts = item.get("content")
-    return type(parts) is list and any(kind(part) not in _KNOWN_PARTS for part in cast("list[Any]", parts))
+def _items(body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The messages as plain dicts, in a list of our own: the caller's may change before a report is read."""
+    messages = _messages(body)
+    if all(type(message) is dict for message in messages):
+        return list(messages)
+    items = [as_dict(message) for message in messages]
+    if None in items:
+        raise Unreadable(f"{FIELD}[{items.index(None)}] is no message")
+    return cast("list[dict[str, Any]]", items)
+
+
+def _has_unknown_part(parts: Sequence[Any]) -> bool:
+    return any(kind(part) not in _KNOWN_PARTS for part in parts)
 
 
 def _calls(item: Mapping[str, Any]) -> list[dict[str, Any]]:

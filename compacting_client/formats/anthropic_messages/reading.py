@@ -225,11 +225,14 @@ class _Reader:
             shown.append({**message, "tool_calls": calls} if calls else message)
         return shown
 
-    def weigh(self, item: Any) -> tuple[bytes, int]:
-        if type(item.get("content")) is str:
-            return dump(item), 0
-        light, tokens = _without_media(blocks_of(item))
-        return (dump({**item, "content": light}), tokens) if tokens else (dump(item), 0)
+    def light(self, items: Sequence[Any]) -> tuple[list[Any], dict[int, int]]:
+        shown, tokens = list(items), dict[int, int]()
+        for index, item in enumerate(items):
+            if type(item.get("content")) is not str:
+                light, media_tokens = _without_media(blocks_of(item))
+                if media_tokens:
+                    shown[index], tokens[index] = {**item, "content": light}, media_tokens
+        return shown, tokens
 
     def meaning(self, item: Any, weighed: bytes) -> bytes:
         if len(item) == 2 and type(item.get("content")) is str:

@@ -6,16 +6,15 @@ shell drives it, sync or async.
 
 from __future__ import annotations
 
+import json
 import time
 import traceback
 import uuid
 from collections import Counter
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
-
-import orjson
 
 from compacting_client import account
 from compacting_client.core.compaction import Outcome, Question, compaction, without_thinking
@@ -100,6 +99,7 @@ def passed_by(session: Session, api: str, body: Any, reason: str) -> Steps:
     report.reason = reason
     session.keep(report)
     if session.previews():
+        report.body = _wire_json(body)
         raise Previewed(report)
     yield Tell([_skipped(report)])
     try:
@@ -185,8 +185,7 @@ class _Request:
 
     def preview(self) -> Report:
         """The report with the body as it would be sent, and a verdict on each unit."""
-        body = {name: value for name, value in self.rendered().items() if given(value)}
-        self.report.body = orjson.loads(dump(body))
+        self.report.body = _wire_json(self.rendered())
         if self.outcome is not None:
             self.report.verdicts = account.verdicts(self.outcome)
         return self.report
@@ -245,6 +244,21 @@ class _Request:
         session.log.write("error", "compaction.failed", fields, exc_info=error if report.log_content else None)
         rules = ("error", report.error)
         yield Tell([CompactionRejected(request_id=report.request_id, rules=rules, instead="the request as it came")])
+
+
+def _wire_json(body: Any) -> Any:
+    """A body as it is sent: typed objects with what was set in them, without the sentinels of the SDKs."""
+    return json.loads(dump(_plain(body)).decode("utf-8", "surrogatepass"))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        fields = cast("Mapping[str, Any]", value)
+        return {name: _plain(each) for name, each in fields.items() if each is None or given(each)}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in cast("Sequence[Any]", value)]
+    model_dump = getattr(value, "model_dump", None)
+    return model_dump(mode="json", by_alias=True, exclude_unset=True) if callable(model_dump) else value
 
 
 def _begun(session: Session, api: str, body: Mapping[str, Any], policy: Policy | None) -> Report:

@@ -58,7 +58,8 @@ def all_kinds_of_requests(chat: openai.OpenAI, **more: Any) -> None:
         {"counter": lambda _: SECRET},
         {"memory_key": lambda _: None},
     ):
-        client = compacting(chat, POLICY, **{**settings, **more})  # type: ignore[arg-type]
+        options: Any = {**settings, **more}
+        client = compacting(chat, POLICY, **options)
         for _ in range(2):
             client.chat.completions.create(**secret_request())
 

@@ -89,44 +89,50 @@ def refused_binding(status: int | None, text: str) -> bool:  # noqa: ARG001 - th
 
 def check(body: Mapping[str, Any]) -> list[Violation]:
     """What the provider would refuse: pairing, its order, and empty content."""
-    found: list[Violation] = []
     messages = [as_dict(message) or {} for message in _messages(body)]
     if not messages:
-        return [
-            Violation("oc-empty", FIELD, f"Invalid '{FIELD}': empty array. Expected an array with minimum length 1.")
-        ]
+        message = (
+            f"Invalid '{FIELD}': empty array. Expected an array with minimum length 1, but got an empty array instead."
+        )
+        return [Violation("oc-empty", FIELD, message)]
+    found: list[Violation] = []
     waiting: list[str] = []
     asked: list[str] = []
     for index, item in enumerate(messages):
-        where = f"messages[{index}]"
-        if item.get("role") == "tool":
+        role, calls = item.get("role"), item.get("tool_calls")
+        if role == "tool":
             call = _answer_id(item)
             if call in waiting:
                 waiting.remove(call)
-            elif call not in asked:  # miurla/morphic#136
-                found.append(
-                    Violation(
-                        "oc-tool-orphan",
-                        where,
-                        "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.",
-                    )
-                )
+            elif call not in asked:
+                found.append(_orphan(index))
             continue
         if waiting:
-            found.append(_unanswered(where, waiting))
-        asked = [_call_id(call) for call in item.get("tool_calls") or ()] if item.get("role") == "assistant" else []
-        waiting = list(asked)
-        found.extend(_content_rules(where, item))
+            found.append(_unanswered(index, waiting))
+        waiting, asked = [], []
+        if calls is not None and role == "assistant":
+            asked = [_call_id(call) for call in calls]
+            waiting = list(asked)
+        if calls is not None or type(item.get("content")) is not str:
+            found.extend(_content_rules(f"{FIELD}[{index}]", item))
     if waiting:
-        found.append(_unanswered(f"messages[{len(messages) - 1}]", waiting))
+        found.append(_unanswered(len(messages) - 1, waiting))
     return found
 
 
-def _unanswered(where: str, waiting: Sequence[str]) -> Violation:
+def _orphan(index: int) -> Violation:
+    # miurla/morphic#136
+    message = (
+        "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."
+    )
+    return Violation("oc-tool-orphan", f"{FIELD}[{index}]", message)
+
+
+def _unanswered(index: int, waiting: Sequence[str]) -> Violation:
     # aliasrobotics/cai#111
     return Violation(
         "oc-tool-unanswered",
-        where,
+        f"{FIELD}[{index}]",
         "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. "
         f"The following tool_call_ids did not have response messages: {', '.join(waiting)}",
     )
@@ -174,17 +180,16 @@ class _Reader:
         return shown, tokens
 
     def meaning(self, item: Any, weighed: bytes) -> bytes:
-        if len(item) == 2 and type(item.get("content")) is str:
+        plain = type(item.get("content")) is str
+        if plain and len(item) == 2:
             return weighed
-        asked = [
-            [_function(call).get("name"), canonical.arguments(_function(call).get("arguments"))]
-            for call in _calls(item)
-        ]
-        apart = (
-            ("tool_calls", "function_call", "name") if item.get("role") == "tool" else ("tool_calls", "function_call")
-        )
-        said = canonical.fields(item, *apart)
-        return dump({**said, "calls": asked} if asked else said)
+        if plain and len(item) == 3 and "tool_call_id" in item:  # the same without the id, which sorts last
+            return weighed[: weighed.rindex(b',"tool_call_id":')] + b"}"
+        said = canonical.fields(item, "tool_calls", "function_call", *(("name",) if item.get("role") == "tool" else ()))
+        if calls := _calls(item):
+            functions = map(_function, calls)
+            said["calls"] = [[each.get("name"), canonical.arguments(each.get("arguments"))] for each in functions]
+        return dump(said)
 
     def strip(self, item: Any) -> Any:
         return item

@@ -250,3 +250,10 @@ def running() -> Iterator[Provider]:
 def method(client: Any, api: str) -> Any:
     """The method that an application calls."""
     return client.chat.completions.create if api == CHAT else client.messages.create
+
+
+def report_of(client: Any, response: Any) -> Report:
+    """The report of what a call of a wrapped client returned."""
+    report = control(client).report_for(response)
+    assert report is not None
+    return report

@@ -223,12 +223,6 @@ def test_a_compacted_request_is_smaller(api: str, target: float, line: MakeLine)
             assert smaller == trip.report.changed == (trip.report.tokens_after < trip.report.tokens_before)
 
 
-@pytest.mark.skip(reason="case 129 word for word needs the policy Ledger")
-@covers("129")
-def test_a_ledger_line_is_cut() -> None:
-    """At most 200 characters of the result, and the note."""
-
-
 # ---------------------------------------------------------------------------------------------- own counters
 
 

@@ -262,12 +262,6 @@ def test_no_exchange_stays_without_the_question_it_answers(api: str, line: MakeL
                     assert asked is None or asked in trip.kept or messages[index]["role"] == "system"
 
 
-@pytest.mark.skip(reason="case 136 word for word needs the policy KeepTurns")
-@covers("136")
-def test_keep_turns_keeps_the_last_two() -> None:
-    """Last two user turns: [0, 5, 6, 7, 8, 9]."""
-
-
 @covers("148")
 @each_target
 @each_api

@@ -182,12 +182,6 @@ def test_an_answer_of_thinking_alone_leaves_no_empty_message(
             assert_sound(line(CLAUDE, DropOldest(budget, keep_tail=1, target=target)).send(body))
 
 
-@pytest.mark.skip(reason="cases 060 and 159 word for word need the policy KeepTurns with remove_tool_msgs")
-@covers("060", "159")
-def test_keep_turns_removes_completed_tool_sequences() -> None:
-    """Calls and results go, the final answer stays."""
-
-
 # ---------------------------------------------------------------------------------------------- server tools
 
 

@@ -44,7 +44,8 @@ class Settings:
             flag(name, getattr(self, name))
         if self.on_unfit not in ("send", "raise"):
             raise ConfigError(f'on_unfit must be "send" or "raise", not {self.on_unfit!r}')
-        if not isinstance(self.memory, Store):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        is_store = isinstance(self.memory, Store)  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        if not is_store or isinstance(self.memory, type):
             raise ConfigError(f"memory must be a store such as memory.InProcess(), or None, not {self.memory!r}")
         checked_logger(self.logger)
 

@@ -25,7 +25,8 @@ def fill(report: Report, outcome: Outcome, budget: float | None) -> None:
     """Put an outcome's figures into the report."""
     conversation, plan = outcome.conversation, outcome.plan
     counts = conversation.counts
-    lost = set(plan.gone) | {index for index, left in outcome.stripped.items() if left == 0}
+    emptied = {index for index in outcome.stripped if conversation.reader.strip(conversation.items[index]) is None}
+    lost = emptied.union(plan.gone)
     gone = len(lost) if counts is None else sum(counts[index] for index in lost)
     report.changed = bool(plan)
     report.reason = outcome.reason

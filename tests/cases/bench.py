@@ -222,11 +222,13 @@ def plain(provider: Provider, api: str, *, asynchronous: bool = False) -> Any:
 
 
 def _made(provider: Provider, api: str, asynchronous: bool) -> Any:
-    if api == CHAT:
-        kind: Any = openai.AsyncOpenAI if asynchronous else openai.OpenAI
-        return kind(base_url=provider.openai_url, api_key="test", max_retries=0)
-    kind = anthropic.AsyncAnthropic if asynchronous else anthropic.Anthropic
-    return kind(base_url=provider.anthropic_url, api_key="test", max_retries=0)
+    sdk: Any = openai if api == CHAT else anthropic
+    name = ("Async" if asynchronous else "") + ("OpenAI" if api == CHAT else "Anthropic")
+    url = provider.openai_url if api == CHAT else provider.anthropic_url
+    pool = (sdk.DefaultAsyncHttpxClient if asynchronous else sdk.DefaultHttpxClient)(
+        verify=False
+    )  # loads no certificates
+    return getattr(sdk, name)(base_url=url, api_key="test", max_retries=0, http_client=pool)
 
 
 _clients: dict[tuple[int, str], Any] = {}

@@ -181,7 +181,7 @@ def head_of(trip: Trip) -> set[int]:
             break
         head.add(index)
         counted += neutral_count(message)
-    return head
+    return whole(trip.body["messages"], head)
 
 
 def weight_outside(body: Body) -> int:

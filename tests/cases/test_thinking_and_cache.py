@@ -16,6 +16,7 @@ from tests.cases.sound import Answers, assert_sound, blocks_of, judged, whole
 from tests.shared import judge
 
 MakeLine = Callable[..., Line]
+Sweep = Callable[[int], range]
 each_api = pytest.mark.parametrize("api", APIS)
 each_target = pytest.mark.parametrize("target", TARGETS)
 MARK = {"cache_control": {"type": "ephemeral"}}
@@ -58,7 +59,7 @@ def thought(step: int, *, redacted: bool = False) -> list[Body]:
 @pytest.mark.parametrize("thinking", MODES_OF_THINKING, ids=repr)
 @pytest.mark.parametrize("model", [OLDER, BINDING])
 def test_thinking_is_whole_wherever_the_cut_falls(
-    model: str, thinking: Any, redacted: bool, target: float, line: MakeLine
+    model: str, thinking: Any, redacted: bool, target: float, line: MakeLine, sweep: Sweep
 ) -> None:
     """In the open loop, in turns that are over, and in both; bound to what stood before it, or not."""
     loop = [message for step in range(4) for message in thought(step, redacted=redacted)]
@@ -72,7 +73,7 @@ def test_thinking_is_whole_wherever_the_cut_falls(
             **({"thinking": thinking} if thinking else {}),
         }
         size = int(line(CLAUDE, 1).size(body))
-        for budget in range(10, size, size // 9):
+        for budget in sweep(size):
             trip = line(CLAUDE, DropOldest(budget, keep_tail=1, target=target)).send(body)
             assert_sound(trip)
             assert model == BINDING or not trip.report.replaced
@@ -139,14 +140,16 @@ def test_lost_memory_costs_one_more_try_and_no_error(line: MakeLine, provider: P
 @each_target
 @each_api
 @pytest.mark.parametrize("id_", ["060", "159"])
-def test_nothing_empty_and_nothing_of_thinking_alone_is_left(id_: str, api: str, target: float, line: MakeLine) -> None:
+def test_nothing_empty_and_nothing_of_thinking_alone_is_left(
+    id_: str, api: str, target: float, line: MakeLine, sweep: Sweep
+) -> None:
     """Wherever a completed tool sequence stands, it goes as a whole: no message is left without content."""
     for model in (OLDER, BINDING):
         body = body_of(id_, api)
         body = {**body, "model": model, **({"thinking": {"type": "adaptive"}} if api == CLAUDE else {})}
         for placed in (body, later(body), earlier(body), twice(body)):
             size = int(line(api, 1).size(placed))
-            for budget in range(5, size, 9):
+            for budget in sweep(size):
                 assert_sound(line(api, DropOldest(budget, keep_head=0, keep_tail=1, target=target)).send(placed))
 
 
@@ -169,7 +172,7 @@ SCRAPS: dict[str, list[Body]] = {
 @pytest.mark.parametrize("model", [OLDER, BINDING])
 @pytest.mark.parametrize("scrap", SCRAPS)
 def test_an_answer_of_thinking_alone_leaves_no_empty_message(
-    scrap: str, model: str, target: float, line: MakeLine
+    scrap: str, model: str, target: float, line: MakeLine, sweep: Sweep
 ) -> None:
     """An interrupted answer has nothing else; where its thinking has to go, the message goes too."""
     middle: list[Body] = [{"role": "assistant", "content": SCRAPS[scrap]}, {"role": "user", "content": "Go on."}]
@@ -178,7 +181,7 @@ def test_an_answer_of_thinking_alone_leaves_no_empty_message(
     for listed in (messages, messages[:-2], [*messages[:3], middle[0], *messages[5:]]):
         body = {"model": model, "max_tokens": 99, "messages": listed, "thinking": {"type": "adaptive"}}
         size = int(line(CLAUDE, 1).size(body))
-        for budget in range(5, size, 6):
+        for budget in sweep(size):
             assert_sound(line(CLAUDE, DropOldest(budget, keep_tail=1, target=target)).send(body))
 
 
@@ -199,11 +202,11 @@ def server(kind: str, answer: str, id_: str) -> tuple[Body, Body]:
 
 @covers("099")
 @each_target
-def test_a_server_tool_spread_over_a_paused_turn_is_one_unit(target: float, line: MakeLine) -> None:
+def test_a_server_tool_spread_over_a_paused_turn_is_one_unit(target: float, line: MakeLine, sweep: Sweep) -> None:
     """Case 099 at every size and place: each result has its call, `encrypted_content` is unchanged."""
     for body in (body_of("099", CLAUDE), earlier(body_of("099", CLAUDE)), twice(body_of("099", CLAUDE))):
         size = int(line(CLAUDE, 1).size(body))
-        for budget in range(10, size, 15):
+        for budget in sweep(size):
             for tail in (0, 1, 3):
                 trip = line(CLAUDE, DropOldest(budget, keep_head=0, keep_tail=tail, target=target)).send(body)
                 assert_sound(trip)
@@ -222,7 +225,7 @@ def test_a_server_tool_spread_over_a_paused_turn_is_one_unit(target: float, line
 )
 @pytest.mark.parametrize("apart", [0, 1, 2])
 def test_every_kind_of_server_tool_stays_with_its_result(
-    kind: str, answer: str, id_: str, apart: int, target: float, line: MakeLine
+    kind: str, answer: str, id_: str, apart: int, target: float, line: MakeLine, sweep: Sweep
 ) -> None:
     """In one message, over two, or with another message of the paused turn between them."""
     call, result = server(kind, answer, id_)
@@ -234,7 +237,7 @@ def test_every_kind_of_server_tool_stays_with_its_result(
     body = {"model": OLDER, "max_tokens": 99, "messages": [*messages, {"role": "user", "content": "compare"}]}
     assert apart == 2 or not judged(CLAUDE, body, body)
     size = int(line(CLAUDE, 1).size(body))
-    for budget in range(10, size, 15):
+    for budget in sweep(size):
         for tail in (0, 2):
             trip = line(CLAUDE, DropOldest(budget, keep_tail=tail, target=target)).send(body)
             assert_sound(trip)
@@ -260,13 +263,13 @@ def marks(body: Body) -> int:
 @covers("027")
 @each_target
 @each_api
-def test_cache_marks_are_never_added(api: str, target: float, line: MakeLine) -> None:
+def test_cache_marks_are_never_added(api: str, target: float, line: MakeLine, sweep: Sweep) -> None:
     """As many as came or fewer, on the blocks that had them; at most four, and in the order of their lives."""
     body = body_of("027", api)
     longer = json.loads(json.dumps(body).replace('"ephemeral"', '"ephemeral", "ttl": "1h"', 2))
     for placed in (body, later(body), earlier(body), longer):
         size = int(line(api, 1).size(placed))
-        for budget in (*range(10, size, 12), 60):
+        for budget in (*sweep(size), 60):
             for tail in (0, 3):
                 trip = line(api, DropOldest(budget, keep_tail=tail, target=target)).send(placed)
                 assert_sound(trip)

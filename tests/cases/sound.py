@@ -18,8 +18,10 @@ def assert_sound(trip: Trip, *, history: Answers | None = None) -> None:
     """One request left; the provider takes it as it took the original; nothing vital is gone; the account is true."""
     left, body = trip.left, trip.body
     assert {**left, "messages": None} == {**body, "messages": None, **_added(trip)}, "more than the history changed"
-    assert not new_violations(trip, history=history)
-    if not judged(trip.api, body, body):
+    original = judged(trip.api, body, body)
+    found = judged(trip.api, left, body, history) - original
+    assert not found
+    if not original:
         assert trip.statuses == [200], trip.error
     assert weight(left["messages"]) <= weight(body["messages"])
     assert_vital_is_there(trip)
@@ -43,10 +45,10 @@ def judged(
     return Counter(each.rule for each in found)
 
 
-def new_violations(trip: Trip, *, history: Answers | None = None, flavor: str = "openai") -> Counter[str]:
-    """The rules that the body which left breaks more often than the caller's."""
+def new_violations(trip: Trip, flavor: str) -> Counter[str]:
+    """The rules that the body which left breaks more often than the caller's, on a server of this flavor."""
     original = judged(trip.api, trip.body, trip.body, flavor=flavor)
-    return judged(trip.api, trip.left, trip.body, history, flavor) - original
+    return judged(trip.api, trip.left, trip.body, flavor=flavor) - original
 
 
 def assert_vital_is_there(trip: Trip) -> None:

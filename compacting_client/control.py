@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from compacting_client.bindings import bind, bound, described, forms, owner
 from compacting_client.core.measure import Measure
+from compacting_client.core.prefix import OPENING
 from compacting_client.core.recognition import Recognition
 from compacting_client.errors import ConfigError, UnsupportedClientError
 from compacting_client.formats.base import Unreadable
@@ -110,7 +111,8 @@ class Control(Generic[ClientT]):
     def forget(self, messages: Iterable[Any] | None = None) -> None:
         """Forget what was decided for the conversation that opens like `messages` (the list a call takes), or for all of them.
 
-        Raises ConfigError where `messages` are no messages of this client's API, or an async ``memory_key`` would have to be awaited.
+        Raises ConfigError where `messages` are no messages of this client's API, or fewer than the first message and its answer, by which a
+        conversation is known; also where an async ``memory_key`` would have to be awaited.
         """
         store, memory_key = self._session.settings.memory, self._session.settings.memory_key
         if messages is None:
@@ -121,7 +123,9 @@ class Control(Generic[ClientT]):
         listed = list(messages)
         keys = {key for wire in forms if (key := self._key(wire, listed)) is not None}
         if not keys:
-            raise ConfigError("messages must be the list of messages that a call of this client takes")
+            raise ConfigError(
+                "messages must be the list that a call of this client takes, with at least the first message and the answer to it"
+            )
         for key in keys:
             store.forget(key)
 
@@ -137,8 +141,10 @@ class Control(Generic[ClientT]):
             conversation = wire.read({wire.FIELD: messages})
         except Unreadable:
             return None
-        measured = Measure(conversation)
-        steps = Recognition(conversation, measured, "", self._session.settings.memory_key).opening()
+        known = Recognition(conversation, Measure(conversation), "", self._session.settings.memory_key)
+        if len(known.history) < OPENING:
+            return None
+        steps = known.opening()
         answers: list[Any] | None = None
         while True:
             try:

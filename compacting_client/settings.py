@@ -60,8 +60,16 @@ def policy_of(value: Any) -> Policy | None:
         raise ConfigError(
             f"policy must be a policy such as DropOldest(60_000), a number of tokens, or False, not {value!r}"
         )
-    if value is None or isinstance(value, (int, float)):
-        return DropOldest(value)
+    if value is None:
+        raise ConfigError(
+            "policy is missing: going by the model's window, without one, is not available in this version; "
+            "give a policy or a number of tokens, as in compacting(client, 60_000)"
+        )
+    if isinstance(value, (int, float)):
+        try:
+            return DropOldest(value)
+        except ConfigError as error:
+            raise ConfigError(f"policy={value!r} stands for DropOldest({value!r}): {error}") from None
     if callable(value):
         raise ConfigError(
             f"policy={value!r}: functions as policies are not available in this version; use DropOldest(60_000)"

@@ -56,6 +56,7 @@ class Conversation:
     """
 
     __slots__ = (
+        "_names",
         "alternates",
         "answers",
         "api",
@@ -100,18 +101,41 @@ class Conversation:
         self.counts, self.head, self.tools, self.fixed = counts, head, tools, fixed
         self.opens_with_user, self.binds, self.waits = opens_with_user, binds, waits
         self.exchanges: Exchanges = pair(calls, answers, links, size=len(items))
+        self._names: dict[int, dict[str, str]] = {}
         self.alternates = _alternates(roles, calls)
 
     def __len__(self) -> int:
         return len(self.items)
 
     def neutral(self, index: int) -> list[Message]:
-        """The neutral messages of item `index`."""
-        return self.reader.neutral(self.items[index])
+        """The neutral messages of item `index`; a tool result is given the ``name`` of its tool, which no wire format repeats."""
+        messages = self.reader.neutral(self.items[index])
+        if index in self.answers:
+            names = self._tool_names(self.exchanges.owner[index])
+            for message in messages:
+                if message["role"] == "tool" and message.get("tool_call_id") in names:
+                    message.setdefault("name", names[message["tool_call_id"]])
+        return messages
+
+    def _tool_names(self, unit: int) -> dict[str, str]:
+        """Tool names by call id, within one unit."""
+        if unit not in self._names:
+            asked = [index for index in self.exchanges.unit(unit) if index in self.calls]
+            calls = [
+                call
+                for index in asked
+                for each in self.reader.neutral(self.items[index])
+                for call in each.get("tool_calls", ())
+            ]
+            named = {
+                str(call.get("id")): (call.get("function") or call.get("custom") or {}).get("name") for call in calls
+            }
+            self._names[unit] = {call: name for call, name in named.items() if isinstance(name, str)}
+        return self._names[unit]
 
     def messages(self) -> list[Message]:
         """The whole history as neutral messages, the system prompt first."""
-        return [*self.head, *(message for item in self.items for message in self.reader.neutral(item))]
+        return [*self.head, *(message for index in range(len(self.items)) for message in self.neutral(index))]
 
     def count(self) -> int:
         """How many neutral messages there are."""

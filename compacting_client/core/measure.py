@@ -83,7 +83,7 @@ def measure(conversation: Conversation, counter: Any) -> Generator[Effect, Any, 
     outside = len(shown)
     widths: list[int] = []
     for index in range(len(conversation)):
-        messages = conversation.neutral(index)
+        messages = conversation.reader.neutral(conversation.items[index])
         widths.append(len(messages))
         shown.extend(messages)
     counted = yield Ask("counter", counter, shown)
@@ -100,9 +100,8 @@ def measure(conversation: Conversation, counter: Any) -> Generator[Effect, Any, 
 
 def _checked(value: Any) -> Tokens:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
-        raise PolicyError(
-            f"counter returned {value!r}; it must return a number of tokens, 0 or more, for every message"
-        )
+        message = f"counter returned {value!r}; it must return a number of tokens, 0 or more, for every message"
+        raise PolicyError(message, "counter")
     return value
 
 

@@ -42,6 +42,8 @@ def _plain(value: Any) -> Any:
     model_dump = getattr(value, "model_dump", None)
     if callable(model_dump):
         return model_dump(mode="json", by_alias=True, exclude_none=True)
+    if type(value).__name__ in ("NotGiven", "Omit"):  # an SDK's sentinel is no data
+        return None
     if isinstance(value, (set, frozenset)):
         return sorted(map(repr, value))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
     return repr(value)

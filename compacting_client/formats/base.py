@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, cast
 
 from compacting_client.core.conversation import Conversation
 from compacting_client.core.plan import Plan
+from compacting_client.core.tokens import dump
 
-__all__ = ["Format", "Unreadable", "Usage", "Violation", "as_dict", "drained", "get", "given", "kind"]
+__all__ = ["Format", "Unreadable", "Usage", "Violation", "as_dict", "drained", "get", "given", "kind", "wire_json"]
 
 
 class Violation(NamedTuple):
@@ -116,3 +118,18 @@ def kind(block: Any) -> str:
     """The ``type`` of a content block, a dict or a typed object; "" where it has none."""
     found = get(block, "type")
     return found if isinstance(found, str) else ""
+
+
+def wire_json(body: Any) -> Any:
+    """A body as it is sent: typed objects with what was set in them, without the sentinels of the SDKs."""
+    return json.loads(dump(_plain(body)).decode("utf-8", "surrogatepass"))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        fields = cast("Mapping[str, Any]", value)
+        return {name: _plain(each) for name, each in fields.items() if each is None or given(each)}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in cast("Sequence[Any]", value)]
+    model_dump = getattr(value, "model_dump", None)
+    return model_dump(mode="json", by_alias=True, exclude_unset=True) if callable(model_dump) else value

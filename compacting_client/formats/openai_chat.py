@@ -27,8 +27,8 @@ _ROLES = {
     "tool": "tool",
     "function": "tool",
 }
-_MEDIA = frozenset({"image_url", "input_audio", "file"})
-_KNOWN_PARTS = _MEDIA | {"text", "refusal", "thinking", "reference", "document_url", "video_url"}
+_MEDIA = frozenset({"image_url", "input_audio", "video_url", "file"})
+_KNOWN_PARTS = _MEDIA | {"text", "refusal", "thinking", "reference", "document_url"}
 
 
 def held(body: Mapping[str, Any]) -> str | None:
@@ -110,8 +110,8 @@ def check(body: Mapping[str, Any]) -> list[Violation]:
         if waiting:
             found.append(_unanswered(index, waiting))
         waiting, asked = [], []
-        if calls is not None and role == "assistant":
-            asked = [_call_id(call) for call in calls]
+        if calls and role == "assistant":
+            asked = [_call_id(call) for call in _calls(item)]
             waiting = list(asked)
         if calls is not None or type(item.get("content")) is not str:
             found.extend(_content_rules(f"{FIELD}[{index}]", item))
@@ -260,6 +260,8 @@ def _media_tokens(part: Mapping[str, Any]) -> int:
         return _picture_tokens(str(data.get("url") or ""), data.get("detail"))
     if what == "input_audio":
         return media.audio_tokens(str(data.get("data") or ""), str(data.get("format") or ""))
+    if what == "video_url":
+        return media.video_tokens(str(data.get("url") or ""))
     return media.document_tokens(str(data.get("file_data") or ""))
 
 

@@ -205,7 +205,7 @@ def test_what_cannot_be_forgotten(chat: openai.OpenAI, achat: openai.AsyncOpenAI
         return str(message)
 
     for wrong in ([], "text", [1, 2]):
-        with pytest.raises(ConfigError, match="messages must be the list of messages"):
+        with pytest.raises(ConfigError, match="messages must be the list that"):
             control(compacting(chat, POLICY)).forget(wrong)
     handle = control(compacting(achat, POLICY, memory_key=key))
     with pytest.raises(ConfigError, match="cannot await memory_key"):

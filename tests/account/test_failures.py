@@ -80,18 +80,18 @@ BROKEN: dict[str, Any] = {
     "memory_key returns None": ({"memory_key": lambda _: None}, "PolicyError"),
     "memory_key returns bytes": ({"memory_key": lambda _: b"key"}, "PolicyError"),
     "policy raises": ({"policy": Broken(raising)}, "LookupError"),
-    "policy returns text": ({"policy": Broken(lambda _: "drop all")}, "AttributeError"),
-    "policy names units that are not there": ({"policy": Broken(choice(frozenset({10_000})))}, "IndexError"),
+    "policy returns text": ({"policy": Broken(lambda _: "drop all")}, "PolicyError"),
+    "policy names units that are not there": ({"policy": Broken(choice(frozenset({10_000})))}, "PolicyError"),
 }
 
 
-@pytest.mark.parametrize("broken", params(BROKEN))
+@pytest.mark.parametrize("name", BROKEN)
 def test_a_failure_costs_an_event_and_never_the_request(
-    provider: Provider, chat: openai.OpenAI, caplog: pytest.LogCaptureFixture, broken: Any
+    provider: Provider, chat: openai.OpenAI, caplog: pytest.LogCaptureFixture, name: str
 ) -> None:
-    """The caller's body leaves whole; one event, one error log and one report tell it; nothing is remembered."""
-    options: dict[str, Any] = {"policy": POLICY, **broken[0]}
-    error = broken[1]
+    """The caller's body leaves whole; one event, one error log and one report name the function at fault; nothing is remembered."""
+    options: dict[str, Any] = {"policy": POLICY, **BROKEN[name][0]}
+    source, error = name.split(maxsplit=1)[0], BROKEN[name][1]
     events, reports, store = EventCapture(), EventCapture(), memory.InProcess()
     client = compacting(chat, on_event=events, on_report=reports, memory=store, **options)
     with caplog.at_level("ERROR", logger="compacting_client"):
@@ -99,11 +99,12 @@ def test_a_failure_costs_an_event_and_never_the_request(
     assert sent(provider) == history(system=True)
     (rejected,) = events.events
     assert isinstance(rejected, CompactionRejected)
-    assert (rejected.rules, rejected.instead) == (("error", error), "the request as it came")
+    assert (rejected.rules, rejected.instead) == (("error", source, error), "the request as it came")
     assert [record.getMessage().split()[0] for record in caplog.records] == ["compaction.failed"]
     (report,) = reports.events
     assert report is report_of(client, response)
-    assert (report.changed, report.reason, report.error) == (False, "error", error)
+    assert (report.changed, report.reason, report.error) == (False, f"{source} failed: {error}", None)
+    assert (report.fits, report.tokens_before > 400) == (source == "policy", True)  # only POLICY has a budget
     assert report.usage is not None
     assert len(store) == 0
 
@@ -121,7 +122,7 @@ def test_in_strict_it_is_raised(provider: Provider, chat: openai.OpenAI, broken:
     assert error in ("PolicyError", type(raised.value.__cause__).__name__)
     assert "not found" not in str(raised.value)
     assert provider.requests == []
-    assert [report.error for report in reports.events] == [error]
+    assert [report.error for report in reports.events] == ["PolicyError"]
     assert control(client).last_report is reports.events[0]
 
 
@@ -145,7 +146,7 @@ async def test_async_functions_that_fail(provider: Provider, achat: openai.Async
     client = compacting(achat, POLICY, on_event=events, **options)
     await client.chat.completions.create(**chat_request())
     assert sent(provider) == history(system=True)
-    assert [event.rules for event in events.of(CompactionRejected)] == [("error", error)]
+    assert [(event.rules[0], event.rules[2]) for event in events.of(CompactionRejected)] == [("error", error)]
     with pytest.raises(PolicyError):
         await compacting(achat, POLICY, strict=True, **options).chat.completions.create(**chat_request())
     assert len(provider.requests) == 1
@@ -196,7 +197,8 @@ def test_what_functions_are_shown(chat: openai.OpenAI) -> None:
     assert [message["role"] for message in counted].count("system") == 2
     assert any('"look_up"' in str(message["content"]) for message in counted if message["role"] == "system")
     assert [message["role"] for message in pinned] == ["user", "assistant", "tool", "assistant"] * 2 + ["user"]
-    assert pinned[2] == {"role": "tool", "tool_call_id": "call_0", "content": "word result 0 " * 10}
+    assert pinned[2] == {"role": "tool", "tool_call_id": "call_0", "content": "word result 0 " * 10, "name": "look_up"}
+    assert all("name" not in message for message in counted), "the counter is shown what the wire says"
 
 
 class Down(memory.InProcess):

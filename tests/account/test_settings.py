@@ -30,9 +30,8 @@ def test_budgets_from_a_window_are_not_there_yet(chat: openai.OpenAI, value: Any
     """None and a share of the window say that they are not available, and what to give."""
     made: list[Any] = [lambda: DropOldest(value), lambda: compacting(chat, value)]
     for make in made:
-        with pytest.raises(ConfigError, match=r"not available in this version; give a number of tokens") as error:
+        with pytest.raises(ConfigError, match=r"not available in this version; give a (policy or a )?number of tokens"):
             make()
-        assert repr(value) in str(error.value)
     with pytest.raises(ConfigError, match="not available in this version"):
         compacting(chat)
 

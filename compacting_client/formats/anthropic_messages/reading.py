@@ -269,19 +269,21 @@ def _without_media(blocks: Sequence[Any]) -> tuple[list[Any], int]:
     tokens = 0
     for each in blocks:
         block = as_dict(each) or {}
-        content = block.get("content")
-        if kind(block) in ("image", "document") and get(block.get("source"), "type") in ("base64", "url", "file"):
-            source = as_dict(block.get("source")) or {}
+        source = as_dict(block.get("source")) or {}
+        inner = source if source.get("type") == "content" else block
+        if kind(block) in ("image", "document") and source.get("type") in ("base64", "url", "file"):
             tokens += (
                 _picture_tokens(source)
                 if kind(block) == "image"
                 else media.document_tokens(str(source.get("data") or ""))
             )
             light.append({**block, "source": None})
-        elif isinstance(content, (list, tuple)) and kind(block).endswith("tool_result"):
-            inner, inside = _without_media(cast("Sequence[Any]", content))
+        elif isinstance(inner.get("content"), (list, tuple)) and (
+            kind(block) == "document" or kind(block).endswith("tool_result")
+        ):
+            shown, inside = _without_media(cast("Sequence[Any]", inner["content"]))
             tokens += inside
-            light.append({**block, "content": inner} if inside else each)
+            light.append({**block, "content": shown} if inside else each)
         else:
             light.append(each)
     return light, tokens

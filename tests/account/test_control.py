@@ -79,7 +79,8 @@ def test_with_policy_derives_a_client(provider: Provider, chat: openai.OpenAI) -
     assert type(derived) is openai.OpenAI
     assert is_compacting(derived)
     assert (control(client).policy, control(derived).policy) == (POLICY, DropOldest(150))
-    reports = [report_of(each, each.chat.completions.create(**chat_request())) for each in (client, derived) * 2]
+    reports = [report_of(client, each.chat.completions.create(**chat_request())) for each in (client, derived) * 2]
+    assert control(client).last_report is reports[-1]
     assert [len(report.reused) for report in reports] == [0, 0, 1, 1]
     assert len(store) == 1
     assert sent(provider, 0) == sent(provider, 2)

@@ -108,6 +108,8 @@ def passed_by(session: Session, api: str, body: Any, reason: str) -> Steps:
     yield Tell([_skipped(report)])
     try:
         response = yield Send(body)
+    except GeneratorExit:  # thrown away while it waited: nothing may be awaited any more
+        raise
     except BaseException as error:
         report.error = type(error).__name__
         yield Finish(report)

@@ -122,10 +122,11 @@ def events_are_told_apart(event: Event) -> str:
 def errors_are_what_they_say(error: BudgetError) -> None:
     """All errors have one root; a BudgetError carries its report."""
     assert_type(error.report, Report)
-    roots: list[CompactingError] = [error, ConfigError(), PolicyError(), UnsupportedClientError()]
+    policy = PolicyError("counter raised", "counter")
+    assert_type(policy.source, str)
+    roots: list[CompactingError] = [error, policy, ConfigError(), UnsupportedClientError()]
     builtin: tuple[ValueError, TypeError, TypeError] = (ConfigError(), ConfigError(), UnsupportedClientError())
-    assert_type(roots[0], CompactingError)
-    assert_type(len(builtin), int)
+    assert_type(len(roots) + len(builtin), int)
 
 
 def the_provider_of_tests_is_typed() -> None:

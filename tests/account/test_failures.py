@@ -1,6 +1,7 @@
 """What the caller's own functions may do wrong: the request still leaves as the caller wrote it, or in strict, PolicyError is raised."""
 
 import math
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -262,11 +263,28 @@ async def test_a_store_that_is_down_on_an_async_client(
     assert all(is_compacted(request.body["messages"], history(system=True)) for request in provider.requests)
 
 
-async def test_a_blocking_store_works_from_a_thread(achat: openai.AsyncOpenAI) -> None:
-    """What a thread stored is found by the next request."""
-    client = compacting(achat, POLICY, memory=Blocking())
+class Watched(memory.InProcess):
+    """Notes whether it is called from the event loop's own thread."""
+
+    def __init__(self, *, blocking: bool) -> None:
+        super().__init__()
+        self.blocking = blocking
+        self.threads: list[threading.Thread] = []
+
+    def recall(self, key: str) -> Any:
+        self.threads.append(threading.current_thread())
+        return super().recall(key)
+
+
+@pytest.mark.parametrize("blocking", [False, True])
+async def test_a_blocking_store_is_called_from_a_thread(achat: openai.AsyncOpenAI, blocking: bool) -> None:
+    """A store that may block does not hold up the loop, one that does not is called at once; what was stored is found."""
+    store = Watched(blocking=blocking)
+    client = compacting(achat, POLICY, memory=store)
     reports = [report_of(client, await client.chat.completions.create(**chat_request())) for _ in range(2)]
     assert [len(report.reused) for report in reports] == [0, 1]
+    assert len(store.threads) == 2
+    assert all((thread is threading.current_thread()) is not blocking for thread in store.threads)
 
 
 def test_a_request_that_does_not_fit(provider: Provider, chat: openai.OpenAI) -> None:

@@ -76,8 +76,8 @@ class Control(Generic[ClientT]):
         The report's ``body`` is the wire JSON, its ``verdicts`` say what happens to each unit.  Raises ConfigError for a method of an async
         client (use `apreview`), of a client that is not this one, or one that makes no request that carries a history.
         """
-        if self._session.settings.is_async:
-            raise ConfigError("this client is async; use apreview()")
+        if self._session.settings.is_async or is_async(method):
+            raise ConfigError("calls of this client are awaited; use apreview()")
         self._check_own(method)
         with self._session.scope(preview=True):
             try:
@@ -92,7 +92,9 @@ class Control(Generic[ClientT]):
         raise _made_no_request(method)
 
     async def apreview(self, method: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Report:
-        """`preview` for async clients."""
+        """`preview` for async clients.  Raises ConfigError."""
+        if not self._session.settings.is_async:
+            raise ConfigError("calls of this client are not awaited; use preview()")
         self._check_own(method)
         with self._session.scope(preview=True):
             try:

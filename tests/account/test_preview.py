@@ -155,11 +155,18 @@ def test_with_blocks_of_the_sdk(provider: Provider, claude: anthropic.Anthropic,
     assert json.loads(json.dumps(report.body)) == report.body
 
 
-def test_of_async_entry_points_sends_nothing() -> None:
-    """See below: `apreview`; on an async client `preview` says so, and leaves no coroutine behind."""
-    client = compacting(openai.AsyncOpenAI(api_key="test", base_url="http://127.0.0.1:1"), POLICY)
-    with pytest.raises(ConfigError, match="apreview"):
-        control(client).preview(client.chat.completions.create, **chat_request())
+async def test_each_kind_of_client_has_its_own_preview(chat: openai.OpenAI, achat: openai.AsyncOpenAI) -> None:
+    """`preview` on an async client, or of an async function, says what to use, and so does `apreview` on a sync one."""
+
+    async def function() -> None: ...
+
+    client, aclient = compacting(chat, POLICY), compacting(achat, POLICY)
+    with pytest.raises(ConfigError, match="use apreview"):
+        control(aclient).preview(aclient.chat.completions.create, **chat_request())
+    with pytest.raises(ConfigError, match="use apreview"):
+        control(client).preview(function)
+    with pytest.raises(ConfigError, match=r"use preview\(\)"):
+        await control(client).apreview(client.chat.completions.stream, **chat_request())
 
 
 ASYNC: dict[str, Any] = {

@@ -6,6 +6,7 @@ from hashlib import blake2b
 from typing import Any
 
 from compacting_client.core.compaction import Outcome
+from compacting_client.core.conversation import called
 from compacting_client.events import (
     CompactionApplied,
     CompactionRejected,
@@ -107,13 +108,12 @@ def verdicts(outcome: Outcome) -> tuple[Verdict, ...]:
 def _facts(outcome: Outcome, indexes: tuple[int, ...]) -> dict[str, Any]:
     """What dropped and replaced events have in common."""
     messages = tuple(message for index in indexes for message in outcome.conversation.neutral(index))
-    calls = [call for message in messages for call in message.get("tool_calls") or ()]
     said = b"".join(map(outcome.measured.meaning, indexes))
     return {
         "first": indexes[0],
         "last": indexes[-1],
         "roles": tuple(message["role"] for message in messages),
-        "tools": tuple(str((call.get("function") or call.get("custom") or {}).get("name")) for call in calls),
+        "tools": tuple(name for message in messages for _, name in called(message)),
         "tokens": sum(outcome.measured.sizes[index] for index in indexes),
         "digest": blake2b(said, digest_size=8).hexdigest(),
         "messages": messages,

@@ -242,16 +242,14 @@ class _Request:
                 raise error
             raise PolicyError(f"{report.policy} raised {name}") from error
         self._measure_anyway()
-        frames = (
-            traceback.extract_tb((cause or error).__traceback__) if cause or not isinstance(error, PolicyError) else []
-        )
         fields = {
             "request_id": report.request_id,
             "source": source,
             "error": name,
         }  # its text may quote the conversation
-        if frames:
-            fields["where"] = f"{frames[-1].name}:{frames[-1].lineno}"
+        if cause is not None or not isinstance(error, PolicyError):
+            frame = traceback.extract_tb((cause or error).__traceback__)[-1]
+            fields["where"] = f"{frame.name}:{frame.lineno}"
         session.log.write("error", "compaction.failed", fields, exc_info=error if report.log_content else None)
         rules = ("error", source, name)
         yield Tell([CompactionRejected(request_id=report.request_id, rules=rules, instead="the request as it came")])

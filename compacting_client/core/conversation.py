@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from compacting_client.core.exchanges import Exchanges, pair
 
-__all__ = ["SYSTEM", "Conversation", "Message", "Reader"]
+__all__ = ["SYSTEM", "Conversation", "Message", "Reader", "called"]
 
 Message = dict[str, Any]
 """A neutral message: role is system, user, assistant or tool."""
@@ -121,16 +121,8 @@ class Conversation:
         """Tool names by call id, within one unit."""
         if unit not in self._names:
             asked = [index for index in self.exchanges.unit(unit) if index in self.calls]
-            calls = [
-                call
-                for index in asked
-                for each in self.reader.neutral(self.items[index])
-                for call in each.get("tool_calls", ())
-            ]
-            named = {
-                str(call.get("id")): (call.get("function") or call.get("custom") or {}).get("name") for call in calls
-            }
-            self._names[unit] = {call: name for call, name in named.items() if isinstance(name, str)}
+            messages = [message for index in asked for message in self.reader.neutral(self.items[index])]
+            self._names[unit] = {call: name for message in messages for call, name in called(message)}
         return self._names[unit]
 
     def messages(self) -> list[Message]:
@@ -147,6 +139,13 @@ class Conversation:
             if self.roles[index] == "user":
                 return index
         return None
+
+
+def called(message: Message) -> list[tuple[str, str]]:
+    """The id and the tool's name of each call of a neutral message."""
+    calls: list[Message] = message.get("tool_calls") or []
+    functions: list[Message] = [call.get("function") or call.get("custom") or {} for call in calls]
+    return [(str(call.get("id")), str(function.get("name"))) for call, function in zip(calls, functions, strict=True)]
 
 
 def _alternates(roles: Sequence[str], calls: Mapping[int, Sequence[str]]) -> bool:

@@ -106,7 +106,9 @@ def drained(body: Mapping[str, Any], *fields: str) -> Mapping[str, Any]:
 
 def _with_list(item: Any) -> Any:
     content = get(item, "content")
-    return {**(as_dict(item) or {}), "content": list(content)} if isinstance(content, Iterator) else item
+    if not isinstance(content, Iterator):
+        return item
+    return {**(as_dict(item) or {}), "content": list(cast("Iterator[Any]", content))}
 
 
 def get(value: Any, name: str) -> Any:
@@ -131,5 +133,5 @@ def _plain(value: Any) -> Any:
         return {name: _plain(each) for name, each in fields.items() if each is None or given(each)}
     if isinstance(value, (list, tuple)):
         return [_plain(each) for each in cast("Sequence[Any]", value)]
-    model_dump = getattr(value, "model_dump", None)
+    model_dump: Any = getattr(value, "model_dump", None)
     return model_dump(mode="json", by_alias=True, exclude_unset=True) if callable(model_dump) else value

@@ -171,8 +171,11 @@ class _Reader:
     def light(self, items: Sequence[Any]) -> tuple[list[Any], dict[int, int]]:
         shown, tokens = list(items), dict[int, int]()
         for index, item in enumerate(items):
-            parts = item.get("content")
-            if type(parts) is list and any(kind(part) in _MEDIA for part in parts):
+            parts: Any = item.get("content")
+            if type(parts) is not list:
+                continue
+            parts = cast("list[Any]", parts)
+            if any(kind(part) in _MEDIA for part in parts):
                 heavy = [part for part in parts if kind(part) in _MEDIA]
                 tokens[index] = sum(map(_media_tokens, heavy))
                 light = [{"type": kind(part)} if kind(part) in _MEDIA else part for part in parts]

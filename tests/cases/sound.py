@@ -23,6 +23,7 @@ def assert_sound(trip: Trip, *, history: Answers | None = None) -> None:
     assert not found
     if not original:
         assert trip.statuses == [200], trip.error
+        assert "compaction.rejected" not in trip.events.names, "a plan that its own check refused"
     assert weight(left["messages"]) <= weight(body["messages"])
     assert_vital_is_there(trip)
     assert_account(trip)
@@ -174,6 +175,19 @@ def assert_fits_if_it_can(trip: Trip) -> None:
         stays |= set([index for index in range(first) if items[index]["role"] == "user"][-1:])
     least = weight_outside(trip.body) + sum(weight(items[index]) for index in stays)
     assert trip.report.fits or least > trip.policy.budget, f"{trip.report.tokens_after}, though {least} would do"
+
+
+def assert_no_more_than_asked(trip: Trip) -> None:
+    """Dropping ends at the target: with the turn that went last, it was not yet reached."""
+    assert isinstance(trip.policy, DropOldest)
+    outside = 1 if trip.body.get("system") or trip.body["messages"][0]["role"] in ("system", "developer") else 0
+    if not trip.missing or trip.policy.target == 1.0 or trip.policy.keep_head > outside:
+        return  # at target=1.0 what has lost its question goes as well; a head that tears a turn has a test of its own
+    items = trip.body["messages"]
+    last = trip.missing[-1]
+    start = max((index for index in range(last + 1) if items[index]["role"] == "user"), default=0)
+    back = sum(each.tokens for each in trip.report.dropped if each.last >= start)
+    assert trip.report.tokens_after + back > trip.policy.target * trip.policy.budget
 
 
 def head_of(trip: Trip) -> set[int]:

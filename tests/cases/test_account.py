@@ -131,7 +131,11 @@ def test_an_interrupt_in_an_observer_passes(api: str, name: str, line: MakeLine)
 
 def wordy(number: int, api: str) -> Body:
     """A conversation about its own word, which opens like all others."""
-    messages: list[Body] = [{"role": "system", "content": "s"}, {"role": "user", "content": "Hello"}]
+    messages: list[Body] = [
+        {"role": "system", "content": "s"},
+        {"role": "user", "content": "Hello"},
+        *turn("Hi.", "Go."),
+    ]
     for n in range(4):
         messages += turn(f"word-{number:03} " * (3 + n), f"more of word-{number:03}?")
     return in_api({"model": "gpt-4o-mini", "messages": messages}, CHAT, api)
@@ -164,6 +168,8 @@ def test_fifty_calls_at_once_see_nothing_of_each_other(api: str, mode: str, prov
     assert all(len(words) == 1 for words in bodies)
     ids = {report.request_id: number for number, report in answers}
     assert len(ids) == 100
+    firsts = dict(reversed(answers))
+    assert all(report.reused == [] for report in firsts.values()), "the cut of another conversation"
     for number, report in answers:
         assert report.changed
         assert _words([event.messages for event in report.dropped]) == {f"{number:03}"}

@@ -9,7 +9,14 @@ from compacting_client import DropOldest
 from compacting_client.testing import Provider
 from tests.cases.bench import APIS, CHAT, TARGETS, Body, Line, Trip, case, covers, method, plain
 from tests.cases.neighbours import PLACES, body_of, growing, has_neighbour, twice
-from tests.cases.sound import Answers, assert_fits_if_it_can, assert_sound, has_media, new_violations
+from tests.cases.sound import (
+    Answers,
+    assert_fits_if_it_can,
+    assert_no_more_than_asked,
+    assert_sound,
+    has_media,
+    new_violations,
+)
 
 DROPPING: tuple[str, ...] = (
     "001",
@@ -54,6 +61,7 @@ def policies(id_: str, size: float, shares: Sequence[float]) -> Iterator[DropOld
         for share in shares:
             yield DropOldest(max(1, int(size * share)), target=target)
         yield DropOldest(max(1, int(size * 0.5)), keep_head=0, keep_tail=own.get("keep_recent", 1), target=target)
+        yield DropOldest(max(1, int(size * 0.6)), keep_head=3, keep_tail=1, target=target)
 
 
 @covers(*BODIES)
@@ -78,6 +86,7 @@ def test_a_request_leaves_sound_at_every_place_and_size(
                 assert_sound(trip)
                 if policy.target < 1 and not has_media(placed) and "thinking" not in placed:
                     assert_fits_if_it_can(trip)
+                assert_no_more_than_asked(trip)
                 if api == CHAT:
                     assert_alternates(trip, policy)
             except AssertionError as error:

@@ -92,7 +92,7 @@ def test_one_id_for_every_call_makes_separate_exchanges(api: str, line: MakeLine
 
 @covers("053", "054")
 @pytest.mark.parametrize("order", ["abc", "cba", "bca"])
-@pytest.mark.parametrize("api", [CHAT, CLAUDE, "results in several items"])
+@pytest.mark.parametrize("api", [CHAT, CLAUDE, "results in several items", "calls in several items"])
 def test_a_parallel_batch_is_one_unit_in_any_order_of_its_results(
     order: str, api: str, line: MakeLine, sweep: Sweep
 ) -> None:
@@ -100,8 +100,9 @@ def test_a_parallel_batch_is_one_unit_in_any_order_of_its_results(
     batch = [asks("a", "b", "c"), *(answers(call, f"{call} is up " * 9) for call in order)]
     chat: Body = {"model": "gpt-4o-mini", "messages": [user("Status?"), *batch, *asked_on(), *batch, *asked_on()]}
     body = chat if api == CHAT else to_claude(chat)
-    if api == "results in several items":
-        body = {**body, "messages": [piece for message in body["messages"] for piece in apart(message)]}
+    if "several" in api:
+        role = "user" if api.startswith("results") else "assistant"
+        body = {**body, "messages": [piece for message in body["messages"] for piece in apart(message, role)]}
     wire = CHAT if api == CHAT else CLAUDE
     size = int(line(wire, 1).size(body))
     for budget in sweep(size):
@@ -118,10 +119,10 @@ def asked_on() -> list[Body]:
     return [{"role": "assistant", "content": "All up."}, user("And now?")]
 
 
-def apart(message: Body) -> list[Body]:
-    """A user item with several blocks as several items, which the provider reads as one turn."""
+def apart(message: Body, role: str) -> list[Body]:
+    """An item with several blocks as several items, which the provider reads as one turn."""
     blocks = message["content"]
-    split = message["role"] == "user" and isinstance(blocks, list)
+    split = message["role"] == role and isinstance(blocks, list)
     return [{**message, "content": [block]} for block in blocks] if split else [message]
 
 

@@ -71,7 +71,6 @@ MEDIA: dict[str, tuple[str, Body]] = {
     ),
 }
 AS_TEXT = {
-    "chat video": "a video_url's base64 is counted as text",
     "claude document of pictures": "pictures in a document of source type content are counted as text",
 }
 

@@ -9,7 +9,7 @@ import pytest
 
 from compacting_client import BudgetError, DropOldest, control
 from compacting_client.testing import Provider
-from tests.cases.bench import APIS, CHAT, CLAUDE, TARGETS, Body, Line, case, covers, drop_oldest, method
+from tests.cases.bench import APIS, CHAT, CLAUDE, OLDER, TARGETS, Body, Line, case, covers, drop_oldest, method
 from tests.cases.neighbours import SINCE_SYSTEMS, body_of, earlier, later, to_claude, turn
 from tests.cases.sound import assert_fits_if_it_can, assert_sound, calls_of, question_of, whole
 
@@ -41,12 +41,12 @@ def loop(length: int, api: str, words: int = 40) -> Body:
 @each_api
 @pytest.mark.parametrize("id_", ["010", "116"])
 def test_a_long_loop_loses_its_oldest_steps_and_never_its_question(
-    id_: str, api: str, target: float, line: MakeLine
+    id_: str, api: str, target: float, line: MakeLine, sweep: Sweep
 ) -> None:
     """The question stays verbatim, the newest call with its result too; between them the oldest pairs go first."""
     policy = {**case(id_)["policy"], "keep_head": 0}
     for body in (body_of(id_, api), earlier(body_of(id_, api))):
-        for budget in (policy["max_tokens"], policy["max_tokens"] // 2, 10):
+        for budget in (policy["max_tokens"], *sweep(int(line(api, 1).size(body)))):
             trip = line(api, drop_oldest({**policy, "max_tokens": budget}, target)).send(body)
             assert_sound(trip)
             assert trip.report.dropped
@@ -72,6 +72,19 @@ def test_a_loop_of_any_length_is_trimmed(length: int, api: str, line: MakeLine) 
         assert_fits_if_it_can(trip)
         assert trip.report.changed == (length > 1)
         assert {question_of(body), len(body["messages"]) - 1} <= set(trip.kept)
+
+
+@covers("010", "011")
+@each_target
+@each_api
+def test_the_newest_exchange_stays_behind_an_answer_that_was_begun(api: str, target: float, line: MakeLine) -> None:
+    """Where the application lets the model go on with its own text, the exchange before it is still the newest."""
+    body = loop(4, api)
+    body = {**body, "messages": [*body["messages"], {"role": "assistant", "content": "So far:"}]}
+    for budget in (500, 300, 1):
+        trip = line(api, DropOldest(budget, keep_head=0, keep_tail=0, target=target)).send(body)
+        assert_sound(trip)
+        assert trip.kept[-3:] == [len(body["messages"]) - n for n in (3, 2, 1)]
 
 
 @covers("011")
@@ -204,6 +217,20 @@ def test_the_answer_goes_with_its_question_where_the_case_says_so(target: float,
     assert trip.kept in ([2, 3, 4], [4])
 
 
+@covers("035", "042")
+@pytest.mark.xfail(
+    strict=True, reason="where only half a turn helps, whole turns that did not help are gone all the same"
+)
+@each_api
+def test_what_does_not_help_is_not_dropped(api: str, line: MakeLine) -> None:
+    """The head holds a question, so its large answer can only go alone: then the small turn after it need not go."""
+    texts = ("a", "word " * 200, "b", "c", "d")
+    messages = [{"role": ("user", "assistant")[n % 2], "content": text} for n, text in enumerate(texts)]
+    trip = line(api, DropOldest(100)).send({"model": OLDER, "max_tokens": 9, "messages": messages})
+    assert_sound(trip)
+    assert trip.kept == [0, 2, 3, 4]
+
+
 SYSTEMS: dict[str, list[Body]] = {
     "developer": [{"role": "developer", "content": "Answer in Welsh only."}],
     "two": [{"role": "system", "content": "Be brief."}, {"role": "developer", "content": "Answer in Welsh."}],
@@ -254,8 +281,8 @@ def test_no_exchange_stays_without_the_question_it_answers(api: str, line: MakeL
             i for i, m in enumerate(messages) if m["role"] == "user" and not str(m["content"]).count("tool_result")
         ]
         for budget in sweep(size):
-            for tail in (0, 1, 4):
-                trip = line(api, DropOldest(budget, keep_tail=tail)).send(body)
+            for head, tail in ((1, 0), (1, 1), (1, 4), (3, 1), (5, 1)):
+                trip = line(api, DropOldest(budget, keep_head=head, keep_tail=tail)).send(body)
                 assert_sound(trip)
                 assert_fits_if_it_can(trip)
                 for index in trip.kept:

@@ -10,7 +10,20 @@ import pytest
 
 from compacting_client import DropOldest, control
 from compacting_client.testing import Provider, Thinking, ToolCall
-from tests.cases.bench import APIS, BINDING, CHAT, CLAUDE, OLDER, TARGETS, Body, Line, case, covers, drop_oldest
+from tests.cases.bench import (
+    APIS,
+    BINDING,
+    CHAT,
+    CLAUDE,
+    OLDER,
+    TARGETS,
+    Body,
+    Line,
+    case,
+    covers,
+    drop_oldest,
+    thoughtless,
+)
 from tests.cases.neighbours import body_of, earlier, growing, later, turn, twice
 from tests.cases.sound import Answers, assert_sound, blocks_of, judged, whole
 from tests.shared import judge
@@ -55,14 +68,16 @@ def thought(step: int, *, redacted: bool = False) -> list[Body]:
 
 @covers("057", "159")
 @each_target
-@pytest.mark.parametrize("redacted", [False, True])
+@pytest.mark.parametrize("shape", ["plain", "redacted", "first step only"])
 @pytest.mark.parametrize("thinking", MODES_OF_THINKING, ids=repr)
 @pytest.mark.parametrize("model", [OLDER, BINDING])
 def test_thinking_is_whole_wherever_the_cut_falls(
-    model: str, thinking: Any, redacted: bool, target: float, line: MakeLine, sweep: Sweep
+    model: str, thinking: Any, shape: str, target: float, line: MakeLine, sweep: Sweep
 ) -> None:
     """In the open loop, in turns that are over, and in both; bound to what stood before it, or not."""
-    loop = [message for step in range(4) for message in thought(step, redacted=redacted)]
+    loop = [message for step in range(4) for message in thought(step, redacted=shape == "redacted")]
+    if shape == "first step only":
+        loop = [loop[0], *map(thoughtless, loop[1:])]
     start: list[Body] = [{"role": "user", "content": "Old. " * 20}, *copy.deepcopy(loop)]
     closed = [*start, *turn("All looked up.", "And the rest?")]
     for messages in (start, closed, [*closed, *thought(7), *thought(8)], [*earlier({"messages": closed})["messages"]]):
@@ -207,8 +222,8 @@ def test_a_server_tool_spread_over_a_paused_turn_is_one_unit(target: float, line
     for body in (body_of("099", CLAUDE), earlier(body_of("099", CLAUDE)), twice(body_of("099", CLAUDE))):
         size = int(line(CLAUDE, 1).size(body))
         for budget in sweep(size):
-            for tail in (0, 1, 3):
-                trip = line(CLAUDE, DropOldest(budget, keep_head=0, keep_tail=tail, target=target)).send(body)
+            for head, tail in ((0, 0), (0, 3), (1, 1)):
+                trip = line(CLAUDE, DropOldest(budget, keep_head=head, keep_tail=tail, target=target)).send(body)
                 assert_sound(trip)
                 assert_server_pairs(trip.messages)
 
@@ -238,10 +253,41 @@ def test_every_kind_of_server_tool_stays_with_its_result(
     assert apart == 2 or not judged(CLAUDE, body, body)
     size = int(line(CLAUDE, 1).size(body))
     for budget in sweep(size):
-        for tail in (0, 2):
-            trip = line(CLAUDE, DropOldest(budget, keep_tail=tail, target=target)).send(body)
+        for head in (0, 1, 2):
+            trip = line(CLAUDE, DropOldest(budget, keep_head=head, keep_tail=head, target=target)).send(body)
             assert_sound(trip)
             assert_server_pairs(trip.messages)
+
+
+@covers("099")
+@each_target
+def test_calls_made_by_running_code_stay_with_the_code(target: float, line: MakeLine, sweep: Sweep) -> None:
+    """Programmatic tool calling: the code, the calls that it makes and their results, and what it returns are one unit."""
+    code: Body = {"type": "server_tool_use", "id": "srvtoolu_9", "name": "code_execution", "input": {"code": "look()"}}
+    caller = {"type": "code_execution_20250825", "tool_id": "srvtoolu_9"}
+    messages: list[Body] = [{"role": "user", "content": "Count."}]
+    calls = [{"type": "tool_use", "id": f"t{n}", "name": "look", "input": {"n": n}, "caller": caller} for n in range(3)]
+    for n, call in enumerate(calls):
+        result = {"type": "tool_result", "tool_use_id": f"t{n}", "content": "seen " * 20}
+        messages += [
+            {"role": "assistant", "content": [call] if n else [code, call]},
+            {"role": "user", "content": [result]},
+        ]
+    returned = {
+        "type": "code_execution_tool_result",
+        "tool_use_id": "srvtoolu_9",
+        "content": {"type": "x", "stdout": "3"},
+    }
+    messages += [
+        {"role": "assistant", "content": [returned, {"type": "text", "text": "Three."}]},
+        *turn("x", "Sure?")[1:],
+    ]
+    for listed in (messages, [*messages, *turn("Sure. " * 9, "And now?")]):
+        body = {"model": OLDER, "max_tokens": 99, "messages": listed, "container": "container_1"}
+        for budget in sweep(int(line(CLAUDE, 1).size(body))):
+            trip = line(CLAUDE, DropOldest(budget, keep_head=1, keep_tail=1, target=target)).send(body)
+            assert_sound(trip)
+            assert set(range(1, 8)) <= set(trip.kept) or not set(range(1, 8)) & set(trip.kept)
 
 
 def assert_server_pairs(messages: list[Body]) -> None:
@@ -324,21 +370,31 @@ def changed(step: Body, api: str, change: str, count: int) -> Body:
 
 
 def _unmarked(message: Body) -> Body:
-    blocks = blocks_of(message)
-    return {**message, "content": blocks[0]["text"]} if len(blocks) == 1 and "text" in blocks[0] else message
+    """A message in one spelling: blocks, without marks."""
+    blocks = [{name: value for name, value in block.items() if name not in MARK} for block in blocks_of(message)]
+    return {**message, "content": blocks}
 
 
-@covers("021")
+@covers("021", "027")
+@pytest.mark.parametrize("marked", [False, True])
 @each_api
-def test_a_tool_loop_does_not_move_the_cut_at_each_step(api: str, line: MakeLine) -> None:
-    """The same for an agent: its requests come after every tool result."""
+def test_a_tool_loop_does_not_move_the_cut_at_each_step(api: str, marked: bool, line: MakeLine) -> None:
+    """The same for an agent: its requests come after every tool result, and may bear a mark on the newest."""
     body = body_of("116", api)
     talk = twice(twice(body))
     wrapped = line(api, DropOldest(int(line(api, 1).size(talk) * 0.4)))
     steps, before, moved = list(growing(talk)), list[Any](), 0
     for step in steps:
-        trip = wrapped.send(step)
+        trip = wrapped.send(marked_at_its_end(step) if marked else step)
         assert_sound(trip)
         assert whole(step["messages"], set(trip.kept)) == set(trip.kept)
-        moved, before = moved + (trip.messages[: len(before)] != before), trip.messages
+        sent = [_unmarked(message) for message in trip.messages]
+        moved, before = moved + (sent[: len(before)] != before), sent
     assert 0 < moved < len(steps) / 5
+
+
+def marked_at_its_end(body: Body) -> Body:
+    """A cache mark on the last block of the last message, as caching guides advise."""
+    *rest, last = copy.deepcopy(body["messages"])
+    *blocks, end = blocks_of(last)
+    return {**body, "messages": [*rest, {**last, "content": [*blocks, {**MARK, **end}]}]}

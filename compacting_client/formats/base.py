@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, cast
 
 from compacting_client.core.conversation import Conversation
@@ -90,25 +90,33 @@ def as_dict(value: Any) -> dict[str, Any] | None:
 
 
 def drained(body: Mapping[str, Any], *fields: str) -> Mapping[str, Any]:
-    """`body` with the one-shot iterators of these fields, and of their messages' content, made lists, once.
+    """`body` with the iterables of these fields, and of their messages' content, made lists: an iterator is drained here, once.
 
-    The same object where there are none; the caller's messages are not changed.
+    The same object where they are lists already; the caller's messages are not changed.
     """
-    once: dict[str, Any] = {name: list(body[name]) for name in fields if isinstance(body.get(name), Iterator)}
+    once: dict[str, Any] = {name: list(body[name]) for name in fields if _is_iterable(body.get(name))}
     for name in fields:
         value = once.get(name, body.get(name))
         if isinstance(value, (list, tuple)):
             items = cast("Sequence[Any]", value)
-            if any(isinstance(get(item, "content"), Iterator) for item in items):
+            if any(_is_iterable(get(item, "content")) for item in items):
                 once[name] = [_with_list(item) for item in items]
     return {**body, **once} if once else body
 
 
+_READY = frozenset({str, list, tuple, dict, type(None)})
+
+
+def _is_iterable(value: Any) -> bool:
+    """Whether the SDKs would send this as a list, though it is none: an iterator, a deque, a view; no text, no typed object."""
+    if type(value) in _READY or not isinstance(value, Iterable):
+        return False
+    return not isinstance(value, (str, bytes, bytearray, Mapping, list, tuple)) and not hasattr(value, "model_dump")
+
+
 def _with_list(item: Any) -> Any:
     content = get(item, "content")
-    if not isinstance(content, Iterator):
-        return item
-    return {**(as_dict(item) or {}), "content": list(cast("Iterator[Any]", content))}
+    return {**(as_dict(item) or {}), "content": list(content)} if _is_iterable(content) else item
 
 
 def get(value: Any, name: str) -> Any:

@@ -109,9 +109,9 @@ _READY = frozenset({str, list, tuple, dict, type(None)})
 
 def _is_iterable(value: Any) -> bool:
     """Whether the SDKs would send this as a list, though it is none: an iterator, a deque, a view; no text, no typed object."""
-    if type(value) in _READY or not isinstance(value, Iterable):
+    if type(value) in _READY or isinstance(value, (str, bytes, bytearray, Mapping, list, tuple)):
         return False
-    return not isinstance(value, (str, bytes, bytearray, Mapping, list, tuple)) and not hasattr(value, "model_dump")
+    return isinstance(value, Iterable) and not callable(getattr(cast("Any", value), "model_dump", None))
 
 
 def _with_list(item: Any) -> Any:

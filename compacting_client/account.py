@@ -6,6 +6,7 @@ from hashlib import blake2b
 from typing import Any
 
 from compacting_client.core.compaction import Outcome
+from compacting_client.core.conversation import called
 from compacting_client.events import (
     CompactionApplied,
     CompactionRejected,
@@ -18,6 +19,7 @@ from compacting_client.report import Report, Verdict
 
 __all__ = ["applied", "details", "fill", "fresh_events", "memory_failed", "rejected", "verdicts"]
 
+_THOUGHT_BEFORE = "thinking from before an edit"
 _REASONS = {"tokens": "over the token budget", None: "remembered cut"}
 
 
@@ -25,7 +27,7 @@ def fill(report: Report, outcome: Outcome, budget: float | None) -> None:
     """Put an outcome's figures into the report."""
     conversation, plan = outcome.conversation, outcome.plan
     counts = conversation.counts
-    lost = set(plan.gone) | {index for index, left in outcome.stripped.items() if left == 0}
+    lost = outcome.emptied.union(plan.gone)
     gone = len(lost) if counts is None else sum(counts[index] for index in lost)
     report.changed = bool(plan)
     report.reason = outcome.reason
@@ -37,6 +39,7 @@ def fill(report: Report, outcome: Outcome, budget: float | None) -> None:
     report.fits = budget is None or report.tokens_after <= budget
     request_id = report.request_id  # the report in its own closure would live until the garbage collector runs
     report.details = lambda: details(outcome, request_id)
+    report.__dict__.pop("_details", None)  # filled a second time after a recovery
 
 
 def details(
@@ -44,14 +47,16 @@ def details(
 ) -> tuple[list[ContentDropped], list[ContentReplaced], list[ContentReused]]:
     """All that is absent, replaced and reused."""
     dropped = [_dropped(outcome, unit, request_id) for unit in sorted(outcome.ages)]
-    replaced = [_stripped(outcome, index, left, request_id) for index, left in sorted(outcome.stripped.items())]
-    return dropped, replaced, _reused(outcome, request_id)
+    dropped += _emptied(outcome, request_id)
+    dropped.sort(key=lambda unit: unit.first)
+    return dropped, _stripped(outcome, request_id), _reused(outcome, request_id)
 
 
 def fresh_events(outcome: Outcome, request_id: str) -> list[Event]:
     """An event for each unit that went now, each item that was stripped, and each thing used again."""
-    replaced = [_stripped(outcome, index, left, request_id) for index, left in sorted(outcome.stripped.items())]
-    return [*(_dropped(outcome, unit, request_id) for unit in outcome.fresh), *replaced, *_reused(outcome, request_id)]
+    dropped = [_dropped(outcome, unit, request_id) for unit in outcome.fresh]
+    dropped += _emptied(outcome, request_id) if outcome.choice is not None else []
+    return [*dropped, *_stripped(outcome, request_id), *_reused(outcome, request_id)]
 
 
 def applied(report: Report, outcome: Outcome) -> CompactionApplied:
@@ -103,13 +108,12 @@ def verdicts(outcome: Outcome) -> tuple[Verdict, ...]:
 def _facts(outcome: Outcome, indexes: tuple[int, ...]) -> dict[str, Any]:
     """What dropped and replaced events have in common."""
     messages = tuple(message for index in indexes for message in outcome.conversation.neutral(index))
-    calls = [call for message in messages for call in message.get("tool_calls") or ()]
     said = b"".join(map(outcome.measured.meaning, indexes))
     return {
         "first": indexes[0],
         "last": indexes[-1],
         "roles": tuple(message["role"] for message in messages),
-        "tools": tuple(str((call.get("function") or call.get("custom") or {}).get("name")) for call in calls),
+        "tools": tuple(name for message in messages for _, name in called(message)),
         "tokens": sum(outcome.measured.sizes[index] for index in indexes),
         "digest": blake2b(said, digest_size=8).hexdigest(),
         "messages": messages,
@@ -123,11 +127,28 @@ def _dropped(outcome: Outcome, unit: int, request_id: str) -> ContentDropped:
     return ContentDropped(request_id=request_id, reason=_REASONS.get(trigger, str(trigger)), since=age, **facts)
 
 
-def _stripped(outcome: Outcome, index: int, left: float, request_id: str) -> ContentReplaced:
-    facts = _facts(outcome, (index,))
-    return ContentReplaced(
-        request_id=request_id, kind="stripped", tokens_after=left, reason="thinking from before an edit", **facts
-    )
+def _emptied(outcome: Outcome, request_id: str) -> list[ContentDropped]:
+    """The items that went because nothing was left of them without their thinking."""
+    age = outcome.uses if outcome.choice is None else 0
+    return [
+        ContentDropped(request_id=request_id, reason=_THOUGHT_BEFORE, since=age, **_facts(outcome, (index,)))
+        for index in sorted(outcome.emptied)
+    ]
+
+
+def _stripped(outcome: Outcome, request_id: str) -> list[ContentReplaced]:
+    """The items that left without their thinking."""
+    return [
+        ContentReplaced(
+            request_id=request_id,
+            kind="stripped",
+            tokens_after=left,
+            reason=_THOUGHT_BEFORE,
+            **_facts(outcome, (index,)),
+        )
+        for index, left in sorted(outcome.stripped.items())
+        if index not in outcome.emptied
+    ]
 
 
 def _reused(outcome: Outcome, request_id: str) -> list[ContentReused]:

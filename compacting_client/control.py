@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from compacting_client.bindings import bind, bound, described, forms, owner
 from compacting_client.core.measure import Measure
+from compacting_client.core.prefix import OPENING
 from compacting_client.core.recognition import Recognition
 from compacting_client.errors import ConfigError, UnsupportedClientError
 from compacting_client.formats.base import Unreadable
@@ -75,8 +76,8 @@ class Control(Generic[ClientT]):
         The report's ``body`` is the wire JSON, its ``verdicts`` say what happens to each unit.  Raises ConfigError for a method of an async
         client (use `apreview`), of a client that is not this one, or one that makes no request that carries a history.
         """
-        if self._session.settings.is_async:
-            raise ConfigError("this client is async; use apreview()")
+        if self._session.settings.is_async or is_async(method):
+            raise ConfigError("calls of this client are awaited; use apreview()")
         self._check_own(method)
         with self._session.scope(preview=True):
             try:
@@ -91,7 +92,9 @@ class Control(Generic[ClientT]):
         raise _made_no_request(method)
 
     async def apreview(self, method: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Report:
-        """`preview` for async clients."""
+        """`preview` for async clients.  Raises ConfigError."""
+        if not self._session.settings.is_async:
+            raise ConfigError("calls of this client are not awaited; use preview()")
         self._check_own(method)
         with self._session.scope(preview=True):
             try:
@@ -110,7 +113,8 @@ class Control(Generic[ClientT]):
     def forget(self, messages: Iterable[Any] | None = None) -> None:
         """Forget what was decided for the conversation that opens like `messages` (the list a call takes), or for all of them.
 
-        Raises ConfigError where `messages` are no messages of this client's API, or an async ``memory_key`` would have to be awaited.
+        Raises ConfigError where `messages` are no messages of this client's API, or fewer than the first message and its answer, by which a
+        conversation is known; also where an async ``memory_key`` would have to be awaited.
         """
         store, memory_key = self._session.settings.memory, self._session.settings.memory_key
         if messages is None:
@@ -121,7 +125,9 @@ class Control(Generic[ClientT]):
         listed = list(messages)
         keys = {key for wire in forms if (key := self._key(wire, listed)) is not None}
         if not keys:
-            raise ConfigError("messages must be the list of messages that a call of this client takes")
+            raise ConfigError(
+                "messages must be the list that a call of this client takes, with at least the first message and the answer to it"
+            )
         for key in keys:
             store.forget(key)
 
@@ -137,8 +143,10 @@ class Control(Generic[ClientT]):
             conversation = wire.read({wire.FIELD: messages})
         except Unreadable:
             return None
-        measured = Measure(conversation)
-        steps = Recognition(conversation, measured, "", self._session.settings.memory_key).opening()
+        known = Recognition(conversation, Measure(conversation), "", self._session.settings.memory_key)
+        if len(known.history) < OPENING:
+            return None
+        steps = known.opening()
         answers: list[Any] | None = None
         while True:
             try:

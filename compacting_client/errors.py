@@ -31,7 +31,12 @@ class PolicyError(CompactingError):
     """A policy or one of the caller's functions raised, or returned something that is no decision.
 
     Reaches the caller only with ``strict=True``; otherwise the request leaves as the caller wrote it, with an event and an error log.
+    ``source`` is the setting at fault: "pin", "counter", "memory_key" or "policy".
     """
+
+    def __init__(self, message: str, source: str = "policy") -> None:
+        super().__init__(message)
+        self.source = source
 
 
 class BudgetError(CompactingError):

@@ -15,17 +15,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
-import orjson
-
 from compacting_client import account
-from compacting_client.core.compaction import Outcome, Question, compaction, without_thinking
+from compacting_client.core.compaction import Outcome, Question, compaction, unchanged, without_thinking
 from compacting_client.core.conversation import Conversation
 from compacting_client.core.effects import Effect
 from compacting_client.core.plan import Plan
-from compacting_client.core.tokens import dump
 from compacting_client.errors import BudgetError, PolicyError
 from compacting_client.events import CompactionRecovered, CompactionRejected, CompactionSkipped, Event
-from compacting_client.formats.base import Format, Unreadable, drained, given
+from compacting_client.formats.base import Format, Unreadable, drained, wire_json
 from compacting_client.policies import Policy
 from compacting_client.report import Report
 from compacting_client.session import Session
@@ -81,14 +78,20 @@ def exchange(session: Session, wire: Format, body: Mapping[str, Any]) -> Steps:
     """
     started = time.perf_counter()
     request = _Request(session, wire, drained(body, wire.FIELD, "tools", "system"), session.policy())
-    yield from request.decide()
-    request.report.duration_ms = (time.perf_counter() - started) * 1000
-    session.keep(request.report)
-    if session.previews():
-        raise Previewed(request.preview())
-    yield Tell(request.events())
-    yield from request.hold_against_budget()
-    response = yield from request.send()
+    try:
+        yield from request.decide()
+        request.report.duration_ms = (time.perf_counter() - started) * 1000
+        session.keep(request.report)
+        request.stop_preview()
+        yield from request.hold_against_budget()
+        yield Tell(request.events())
+        response = yield from request.send()
+    except (Previewed, GeneratorExit):
+        raise
+    except BaseException as error:  # a cancellation too ends the request
+        request.report.error = type(error).__name__
+        yield Finish(request.report)
+        raise
     yield Deliver(response, request.report)
     return response
 
@@ -100,11 +103,14 @@ def passed_by(session: Session, api: str, body: Any, reason: str) -> Steps:
     report.reason = reason
     session.keep(report)
     if session.previews():
+        report.body = wire_json(body)
         raise Previewed(report)
     yield Tell([_skipped(report)])
     try:
         response = yield Send(body)
-    except Exception as error:
+    except GeneratorExit:  # thrown away while it waited: nothing may be awaited any more
+        raise
+    except BaseException as error:
         report.error = type(error).__name__
         yield Finish(report)
         raise
@@ -119,6 +125,7 @@ class _Request:
         self.session, self.wire, self.body, self.policy = session, wire, body, policy
         self.report = _begun(session, wire.API, body, policy)
         self.outcome: Outcome | None = None
+        self.failed = False
 
     def decide(self) -> Steps:
         """Fill in the outcome and the report; what cannot be decided on leaves as it came."""
@@ -142,7 +149,7 @@ class _Request:
         """What is told before the request leaves."""
         report, outcome = self.report, self.outcome
         if outcome is None:
-            return [_skipped(report)] if report.reason != "error" else []
+            return [_skipped(report)] if not self.failed else []
         found: list[Event] = [*account.rejected(outcome, report.request_id)]
         if outcome.known.failure is not None:
             found.append(account.memory_failed(outcome.known.failure, report.request_id, "decided without memory"))
@@ -154,46 +161,45 @@ class _Request:
         return found
 
     def hold_against_budget(self) -> Steps:
-        """Raises BudgetError if the caller asked for it and the request does not fit."""
+        """Raises BudgetError if the caller asked for it and the request does not fit: then nothing is sent, so nothing is told as dropped."""
         report = self.report
         if report.fits or self.session.settings.on_unfit == "send":
             return
-        report.error = "BudgetError"
-        yield Finish(report)
+        yield Tell([CompactionRejected(request_id=report.request_id, rules=("budget",), instead="nothing sent")])
+        why = f" ({report.reason})" if report.reason else ""
         raise BudgetError(
-            f"{report.tokens_after} of {report.tokens_before} tokens are left, more than the budget of "
+            f"{report.tokens_after} of {report.tokens_before} tokens are left{why}, more than the budget of "
             f'{self.policy.budget if self.policy else None}; nothing was sent (on_unfit="raise"). Raise the budget, or '
-            "shorten what has to stay: the system prompt, the tools, the last question and the newest exchange",
+            "shorten what has to stay: the system prompt, the tools, the last question, the newest exchange, and what `pin` selects",
             report,
         )
 
     def send(self) -> Steps:
         """Send, once more where the provider's refusal can be helped; remember what was decided once it was accepted."""
         try:
-            try:
-                response = yield Send(self.rendered())
-            except Exception as error:  # noqa: BLE001 - the SDK's own; raised again unless it can be helped
-                response = yield from self._recovered(error)
-        except Exception as error:
-            self.report.error = type(error).__name__
-            yield Finish(self.report)
-            raise
+            response = yield Send(self.rendered())
+        except Exception as error:  # noqa: BLE001 - the SDK's own; raised again unless it can be helped
+            response = yield from self._recovered(error)
         yield from self._remember()
         if self.outcome is not None:
             self.outcome.measured.release()  # an application may keep every response, and with it every report
         return response
 
-    def preview(self) -> Report:
-        """The report with the body as it would be sent, and a verdict on each unit."""
-        body = {name: value for name, value in self.rendered().items() if given(value)}
-        self.report.body = orjson.loads(dump(body))
+    def stop_preview(self) -> None:
+        """In a preview the way ends here: raises Previewed with the body as it would be sent, and a verdict on each unit."""
+        if not self.session.previews():
+            return
+        self.report.body = wire_json(self.rendered())
         if self.outcome is not None:
             self.report.verdicts = account.verdicts(self.outcome)
-        return self.report
+        raise Previewed(self.report)
 
     def _question(self, policy: Policy) -> Question:
         settings = self.session.settings
-        conversation = self.wire.read(self.body)
+        try:
+            conversation = self.wire.read(self.body)
+        except Exception as error:  # whatever shape nobody thought of: the provider says what is wrong with it
+            raise Unreadable(str(error)) from error
         refused = partial(self._refused, conversation)
         return Question(conversation, policy, refused, settings.counter, settings.pin, settings.memory_key)
 
@@ -227,24 +233,32 @@ class _Request:
 
     def _failed(self, error: Exception) -> Steps:
         """A policy, pin, counter or memory_key failed: an event and an error log; `strict` raises."""
-        report, session, cause = self.report, self.session, error.__cause__ or error
-        report.reason, report.error = "error", type(cause).__name__
+        report, session, cause = self.report, self.session, error.__cause__
+        source, name = getattr(error, "source", "policy"), type(cause or error).__name__
+        self.failed, report.reason = True, f"{source} failed: {name}"
         if session.settings.strict:
             session.keep(report)
-            yield Finish(report)
             if isinstance(error, PolicyError):
                 raise error
-            raise PolicyError(f"{report.policy} raised {report.error}") from error
-        frames = traceback.extract_tb(cause.__traceback__)
-        where = f"{frames[-1].name}:{frames[-1].lineno}" if frames else ""
+            raise PolicyError(f"{report.policy} raised {name}") from error
+        self._measure_anyway()
         fields = {
             "request_id": report.request_id,
-            "error": report.error,
-            "where": where,
+            "source": source,
+            "error": name,
         }  # its text may quote the conversation
+        if cause is not None or not isinstance(error, PolicyError):
+            frame = traceback.extract_tb((cause or error).__traceback__)[-1]
+            fields["where"] = f"{frame.name}:{frame.lineno}"
         session.log.write("error", "compaction.failed", fields, exc_info=error if report.log_content else None)
-        rules = ("error", report.error)
+        rules = ("error", source, name)
         yield Tell([CompactionRejected(request_id=report.request_id, rules=rules, instead="the request as it came")])
+
+    def _measure_anyway(self) -> None:
+        """The figures of the caller's body by the default estimate: a failed function must not make a report say that all is well."""
+        conversation = self.wire.read(self.body)
+        outcome = unchanged(conversation, self.report.reason)
+        account.fill(self.report, outcome, self.policy.budget if self.policy is not None else None)
 
 
 def _begun(session: Session, api: str, body: Mapping[str, Any], policy: Policy | None) -> Report:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
 from typing import Any, Literal
 
-from compacting_client.events import ContentDropped, ContentReplaced, ContentReused
+from compacting_client.events import ContentDropped, ContentReplaced, ContentReused, Event
 from compacting_client.formats.base import Usage
 
 __all__ = ["Report", "Verdict"]
@@ -80,19 +80,23 @@ class Report:
         """What was remembered from earlier requests and used again."""
         return self._details[2]
 
-    def as_dict(self) -> dict[str, Any]:
-        """All of it as JSON-like data, without text of the conversation unless ``log_content=True``."""
+    def as_dict(self, *, units: bool = True) -> dict[str, Any]:
+        """All of it as JSON-like data, without text of the conversation unless ``log_content=True``.
+
+        Everything that was ever dropped from a long conversation is in it; ``units=False`` leaves the single units out, for a log line.
+        """
         named = "request_id api model policy trigger reason changed fits tokens_before tokens_after tokens_overhead"
         named += " messages_before messages_after duration_ms error"
-        content = self.log_content
         return {
             **{name: getattr(self, name) for name in named.split()},
             "usage": self.usage._asdict() if self.usage else None,
-            "dropped": [event.as_dict(content=content) for event in self.dropped],
-            "replaced": [event.as_dict(content=content) for event in self.replaced],
-            "reused": [event.as_dict(content=content) for event in self.reused],
-            **({"summary": self.summary} if content else {}),
+            **(self._units() if units else {}),
+            **({"summary": self.summary} if self.log_content else {}),
         }
+
+    def _units(self) -> dict[str, Any]:
+        kinds: dict[str, Sequence[Event]] = {"dropped": self.dropped, "replaced": self.replaced, "reused": self.reused}
+        return {kind: [event.as_dict(content=self.log_content) for event in events] for kind, events in kinds.items()}
 
     def __str__(self) -> str:
         head = f"{self.api} {self.model or '?'} [{self.policy}]"

@@ -44,7 +44,8 @@ class Settings:
             flag(name, getattr(self, name))
         if self.on_unfit not in ("send", "raise"):
             raise ConfigError(f'on_unfit must be "send" or "raise", not {self.on_unfit!r}')
-        if not isinstance(self.memory, Store):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        is_store = isinstance(self.memory, Store)  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        if not is_store or isinstance(self.memory, type):
             raise ConfigError(f"memory must be a store such as memory.InProcess(), or None, not {self.memory!r}")
         checked_logger(self.logger)
 
@@ -59,8 +60,16 @@ def policy_of(value: Any) -> Policy | None:
         raise ConfigError(
             f"policy must be a policy such as DropOldest(60_000), a number of tokens, or False, not {value!r}"
         )
-    if value is None or isinstance(value, (int, float)):
-        return DropOldest(value)
+    if value is None:
+        raise ConfigError(
+            "policy is missing: going by the model's window, without one, is not available in this version; "
+            "give a policy or a number of tokens, as in compacting(client, 60_000)"
+        )
+    if isinstance(value, (int, float)):
+        try:
+            return DropOldest(value)
+        except ConfigError as error:
+            raise ConfigError(f"policy={value!r} stands for DropOldest({value!r}): {error}") from None
     if callable(value):
         raise ConfigError(
             f"policy={value!r}: functions as policies are not available in this version; use DropOldest(60_000)"

@@ -20,7 +20,7 @@ __all__ = ["afinish", "arun", "finish", "run"]
 def run(steps: Steps, session: Session, send: Callable[[Any], Any], deliver: Callable[[Any, Report], None]) -> Any:
     """Drive `steps` on a sync client.  `send` sends a body; `deliver` ties a report to the response, and finishes it in time."""
     answer: Any = None
-    error: Exception | None = None
+    error: BaseException | None = None
     while True:
         try:
             step = steps.throw(error) if error is not None else steps.send(answer)
@@ -40,7 +40,7 @@ def run(steps: Steps, session: Session, send: Callable[[Any], Any], deliver: Cal
                         _guard(session, name, callback, event)
                 case Recall() | Remember() | Reuse():
                     answer = _stored(session, step)
-        except Exception as raised:  # noqa: BLE001 - thrown in where the step was asked for
+        except BaseException as raised:  # noqa: BLE001 - thrown in where the step was asked for, a cancellation too
             error = raised
 
 
@@ -52,7 +52,7 @@ async def arun(
 ) -> Any:
     """Drive `steps` on an async client; async callables are awaited, stores that may block run in a thread."""
     answer: Any = None
-    error: Exception | None = None
+    error: BaseException | None = None
     while True:
         try:
             step = steps.throw(error) if error is not None else steps.send(answer)
@@ -73,7 +73,7 @@ async def arun(
                 case Recall() | Remember() | Reuse():
                     blocking = getattr(session.settings.memory, "blocking", True)
                     answer = await asyncio.to_thread(_stored, session, step) if blocking else _stored(session, step)
-        except Exception as raised:  # noqa: BLE001
+        except BaseException as raised:  # noqa: BLE001
             error = raised
 
 
@@ -93,7 +93,7 @@ def _call(step: Ask, argument: Any) -> Any:
     try:
         return step.function(argument)
     except Exception as error:
-        raise PolicyError(f"{step.name} raised {type(error).__name__}") from error
+        raise PolicyError(f"{step.name} raised {type(error).__name__}", step.name) from error
 
 
 async def _acall(step: Ask, argument: Any) -> Any:
@@ -103,15 +103,14 @@ async def _acall(step: Ask, argument: Any) -> Any:
     try:
         return await value
     except Exception as error:
-        raise PolicyError(f"{step.name} raised {type(error).__name__}") from error
+        raise PolicyError(f"{step.name} raised {type(error).__name__}", step.name) from error
 
 
 def _plain(step: Ask, value: Any) -> Any:
     if inspect.isawaitable(value):
         getattr(value, "close", lambda: None)()  # or Python warns that it was never awaited
-        raise PolicyError(
-            f"{step.name} returned something to await; pass a plain function, or wrap the SDK's async client"
-        )
+        message = f"{step.name} returned something to await; pass a plain function, or wrap the SDK's async client"
+        raise PolicyError(message, step.name)
     return value
 
 

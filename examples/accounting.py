@@ -28,7 +28,7 @@ archive = Path(tempfile.mkdtemp()) / "dropped.jsonl"
 def keep(event: ContentDropped) -> None:
     """Called once for each unit (a message, or a tool call with its results) when it leaves: nothing is lost that you want to keep."""
     with archive.open("a") as file:
-        file.write(json.dumps({"request": event.request_id, "digest": event.digest, "messages": event.messages}) + "\n")
+        file.write(json.dumps({"first": event.first, "digest": event.digest, "messages": event.messages}) + "\n")
 
 
 def saved(event: ContentReused) -> None:
@@ -52,5 +52,5 @@ print(f"{len(kept)} messages archived, the first is: {kept[0]['messages'][0]['co
 sent = sum(report.usage.input_tokens for report in reports if report.usage)
 cached = sum(report.usage.cached_tokens for report in reports if report.usage)
 print(f"{sent} tokens sent, {cached} of them read from the provider's cache")
-account = reports[-1].as_dict()
-print(json.dumps({**account, "dropped": account["dropped"][:1]}, indent=1))
+print(json.dumps(reports[-1].as_dict(units=False)))  # for a log line; as_dict() lists each unit too, such as
+print(json.dumps(reports[-1].dropped[0].as_dict()))

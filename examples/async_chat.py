@@ -1,6 +1,7 @@
-"""Three conversations at once on one async client: each has its own history, cut and reports."""
+"""Three conversations at once on one async client: each has its own history, cut, reports, and archive of what was dropped."""
 
 import asyncio
+from contextvars import ContextVar
 from typing import Any
 
 from openai import AsyncOpenAI
@@ -8,17 +9,19 @@ from providers import openai_options  # type: ignore[import-not-found]
 
 from compacting_client import ContentDropped, DropOldest, compacting, control
 
+conversation: ContextVar[str] = ContextVar("conversation")
+archived: dict[tuple[str, int, str], tuple[dict[str, Any], ...]] = {}
+
 
 async def archive(event: ContentDropped) -> None:
-    """A callback of an async client may be async; here it would write to a database."""
+    """A callback of an async client may be async; it runs in the context of its request.  Here it would write to a database."""
     await asyncio.sleep(0)
-    archived.append(event)
-
-
-archived: list[ContentDropped] = []
+    # Equal texts have equal digests, so the place belongs to the key; what is announced twice (a request failed) is kept once.
+    archived[conversation.get(), event.first, event.digest] = event.messages
 
 
 async def log(client: AsyncOpenAI, ship: str, days: int) -> str:
+    conversation.set(ship)  # of this task
     messages: list[Any] = [{"role": "system", "content": f"You keep the log of the {ship}. Answer in one sentence."}]
     for day in range(1, days + 1):
         messages.append({"role": "user", "content": f"Day {day} on the {ship}: wind NW 5, course 270, all well. " * 12})
@@ -36,9 +39,8 @@ async def main() -> None:
             ):
                 print(account)
     changed = sum(report.changed for report in reports)
-    print(
-        f"{len(reports)} requests, {changed} of them compacted, {sum(len(e.messages) for e in archived)} messages archived"
-    )
+    kept = sum(map(len, archived.values()))
+    print(f"{len(reports)} requests, {changed} of them compacted, {kept} messages archived")
 
 
 asyncio.run(main())

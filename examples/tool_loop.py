@@ -27,8 +27,8 @@ def read_log(day: int) -> str:
 
 
 def damage(message: dict[str, Any]) -> bool:
-    """Told neutral messages {role, content, tool_calls, tool_call_id}, whatever the provider; their exchange is never dropped."""
-    return message["role"] == "tool" and "DAMAGE" in str(message["content"])
+    """Told neutral messages {role, content, tool_calls, tool_call_id, name}, whatever the provider; their exchange is never dropped."""
+    return message["role"] == "tool" and message.get("name") == "read_log" and "DAMAGE" in str(message["content"])
 
 
 # What the loopback provider answers, if it is the one; a real model decides by itself.

@@ -38,27 +38,20 @@ def blocks(text: str) -> list[Block]:
 
 
 BLOCKS = blocks(README.read_text(encoding="utf-8"))
+SETUP = next(block for block in BLOCKS if "OPENAI_BASE_URL" in block.code)
+"""What the page says is to be run first, without a key."""
 
 
 def run_all() -> None:
-    """Runs in a process of its own: all blocks in one namespace, against the provider of the examples; prints their outputs as JSON."""
-    sys.path.insert(0, str(ROOT / "examples"))
-    from providers import anthropic_options, openai_options  # type: ignore[import-not-found]
-
-    os.environ |= {"OPENAI_API_KEY": "", "ANTHROPIC_API_KEY": ""}
-    os.environ |= {
-        "OPENAI_BASE_URL": openai_options()["base_url"],
-        "ANTHROPIC_BASE_URL": anthropic_options()["base_url"],
-    }
-    os.environ |= {"OPENAI_API_KEY": "test", "ANTHROPIC_API_KEY": "test"}
+    """Runs in a process of its own: all blocks in one namespace, after the one for readers without a key; prints their outputs as JSON."""
     linecache.cache["README.md"] = (0, None, README.read_text(encoding="utf-8").splitlines(keepends=True), "README.md")
     namespace: dict[str, object] = {"__name__": "readme"}
-    printed: list[str] = []
-    for block in BLOCKS:
+    printed: dict[Block, str] = {}
+    for block in [SETUP, *(block for block in BLOCKS if block is not SETUP)]:
         with contextlib.redirect_stdout(io.StringIO()) as output:
             exec(compile("\n" * (block.line - 1) + block.code, "README.md", "exec"), namespace)
-        printed.append(output.getvalue())
-    print(json.dumps(printed))
+        printed[block] = output.getvalue()
+    print(json.dumps([printed[block] for block in BLOCKS]))
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +59,7 @@ def outputs() -> list[str]:
     """What each block prints."""
     program = "from tests.test_readme import run_all; run_all()"
     environment = {
-        **os.environ,
+        **{name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "ANTHROPIC_"))},
         "PYTHONPATH": str(ROOT),
         "PYTHONWARNINGS": "error,ignore::ResourceWarning",
         "PYTHONIOENCODING": "utf-8",
@@ -108,6 +101,22 @@ def test_the_first_example_is_the_quick_start(outputs: list[str]) -> None:
         subprocess.run(program, env=environment, capture_output=True, timeout=60, check=True).stdout.decode()
         == outputs[0]
     )
+
+
+def test_the_tests_shown_pass(tmp_path: Path) -> None:
+    """The block with a pytest fixture, as a file of its own."""
+    (shown,) = [block.code for block in BLOCKS if "@pytest.fixture" in block.code]
+    (tmp_path / "test_shown.py").write_text(shown, encoding="utf-8")
+    program = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "--rootdir", ".", "."]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "NO_PROXY": "127.0.0.1",
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    }
+    done = subprocess.run(program, cwd=tmp_path, env=environment, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout.decode()
+    assert b"1 passed" in done.stdout
 
 
 def test_links_lead_somewhere() -> None:

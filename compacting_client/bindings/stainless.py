@@ -88,7 +88,7 @@ def _deriving(made: Any, own: Callable[..., Any] | None, name: str, session: Ses
 
     def derive(*args: Any, **kwargs: Any) -> Any:
         derived = own(*args, **kwargs) if own is not None else getattr(cls, name)(made, *args, **kwargs)
-        return derived if session_of(derived) is session else bind(derived, session)
+        return bind(derived, session)
 
     return derive
 

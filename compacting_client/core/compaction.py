@@ -16,8 +16,9 @@ from compacting_client.core.plan import NOTHING, Plan
 from compacting_client.core.prefix import Entry
 from compacting_client.core.recognition import Recognition
 from compacting_client.core.view import Choice, View, base_pins
+from compacting_client.errors import PolicyError
 
-__all__ = ["Decides", "Outcome", "Question", "compaction", "without_thinking"]
+__all__ = ["Decides", "Outcome", "Question", "compaction", "unchanged", "without_thinking"]
 
 Tokens = float
 
@@ -82,6 +83,12 @@ class Outcome:
         return sorted(unit for unit, age in self.ages.items() if age == 0)
 
     @property
+    def emptied(self) -> set[int]:
+        """The stripped items of which nothing is left."""
+        strip, items = self.conversation.reader.strip, self.conversation.items
+        return {index for index in self.stripped if strip(items[index]) is None}
+
+    @property
     def tokens_before(self) -> Tokens:
         """Tokens of the request as the caller wrote it."""
         roles = self.conversation.roles
@@ -118,6 +125,13 @@ def compaction(question: Question) -> Generator[Effect, Any, Outcome]:
         elif outcome.reused is not None:
             outcome.commit = Reuse(known.key, outcome.reused)
     return outcome
+
+
+def unchanged(conversation: Conversation, reason: str | None) -> Outcome:
+    """The outcome of a request that leaves as it came, by the default estimate."""
+    measured = Measure(conversation)
+    measured.estimate()
+    return Outcome(conversation, measured, Recognition(conversation, measured, "", None), reason=reason)
 
 
 def without_thinking(outcome: Outcome) -> Generator[Effect, Any, bool]:
@@ -194,10 +208,21 @@ def _chosen(question: Question, view: View) -> tuple[Choice | None, str | None]:
         return None, "below trigger"
     if conversation.waits:
         return None, conversation.waits
-    choice = question.policy.choose(view)
+    choice = _checked(question.policy.choose(view), view)
     if choice is not None and conversation.opens_with_user:
         choice = replace(choice, units=frozenset(view.mended(set(choice.units))))
     return (choice, None) if choice is not None and choice.units else (None, "nothing older")
+
+
+def _checked(choice: Any, view: View) -> Choice | None:
+    """A policy's answer without what is pinned.  Raises PolicyError for one that is none."""
+    if choice is None:
+        return None
+    if not isinstance(choice, Choice):
+        raise PolicyError(f"choose() returned {choice!r}; it must return a Choice or None")
+    if unknown := choice.units.difference(view.units()):
+        raise PolicyError(f"choose() named units that are not there: {sorted(unknown)}")
+    return replace(choice, units=choice.units - view.pinned)
 
 
 def _plan(outcome: Outcome, attempt: _Attempt) -> Plan:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from compacting_client.core.exchanges import Exchanges, pair
 
-__all__ = ["SYSTEM", "Conversation", "Message", "Reader"]
+__all__ = ["SYSTEM", "Conversation", "Message", "Reader", "called"]
 
 Message = dict[str, Any]
 """A neutral message: role is system, user, assistant or tool."""
@@ -26,12 +26,12 @@ class Reader(Protocol):
         """The item as neutral messages: one or more."""
         ...
 
-    def weigh(self, item: Any) -> tuple[bytes, int]:
-        """The item's compact JSON without its media, and the tokens of the media by the provider's formula."""
+    def light(self, items: Sequence[Any]) -> tuple[list[Any], dict[int, int]]:
+        """The items without the data of their media, and the tokens of those that have some, by the provider's formula."""
         ...
 
     def meaning(self, item: Any, weighed: bytes) -> bytes:
-        """What the item says, without ids, cache marks and empty fields (DESIGN 4); `weighed` is its JSON, where it serves."""
+        """What the item says, without ids, cache marks and empty fields (DESIGN 4); `weighed`: the JSON of its light form."""
         ...
 
     def strip(self, item: Any) -> Any:
@@ -56,6 +56,7 @@ class Conversation:
     """
 
     __slots__ = (
+        "_names",
         "alternates",
         "answers",
         "api",
@@ -100,18 +101,33 @@ class Conversation:
         self.counts, self.head, self.tools, self.fixed = counts, head, tools, fixed
         self.opens_with_user, self.binds, self.waits = opens_with_user, binds, waits
         self.exchanges: Exchanges = pair(calls, answers, links, size=len(items))
+        self._names: dict[int, dict[str, str]] = {}
         self.alternates = _alternates(roles, calls)
 
     def __len__(self) -> int:
         return len(self.items)
 
     def neutral(self, index: int) -> list[Message]:
-        """The neutral messages of item `index`."""
-        return self.reader.neutral(self.items[index])
+        """The neutral messages of item `index`; a tool result is given the ``name`` of its tool, which no wire format repeats."""
+        messages = self.reader.neutral(self.items[index])
+        if index in self.answers:
+            names = self._tool_names(self.exchanges.owner[index])
+            for message in messages:
+                if message["role"] == "tool" and message.get("tool_call_id") in names:
+                    message.setdefault("name", names[message["tool_call_id"]])
+        return messages
+
+    def _tool_names(self, unit: int) -> dict[str, str]:
+        """Tool names by call id, within one unit."""
+        if unit not in self._names:
+            asked = [index for index in self.exchanges.unit(unit) if index in self.calls]
+            messages = [message for index in asked for message in self.reader.neutral(self.items[index])]
+            self._names[unit] = {call: name for message in messages for call, name in called(message)}
+        return self._names[unit]
 
     def messages(self) -> list[Message]:
         """The whole history as neutral messages, the system prompt first."""
-        return [*self.head, *(message for item in self.items for message in self.reader.neutral(item))]
+        return [*self.head, *(message for index in range(len(self.items)) for message in self.neutral(index))]
 
     def count(self) -> int:
         """How many neutral messages there are."""
@@ -123,6 +139,13 @@ class Conversation:
             if self.roles[index] == "user":
                 return index
         return None
+
+
+def called(message: Message) -> list[tuple[str, str]]:
+    """The id and the tool's name of each call of a neutral message."""
+    calls: list[Message] = message.get("tool_calls") or []
+    functions: list[Message] = [call.get("function") or call.get("custom") or {} for call in calls]
+    return [(str(call.get("id")), str(function.get("name"))) for call, function in zip(calls, functions, strict=True)]
 
 
 def _alternates(roles: Sequence[str], calls: Mapping[int, Sequence[str]]) -> bool:

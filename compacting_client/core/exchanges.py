@@ -64,28 +64,16 @@ def pair(
     waiting: dict[str, list[tuple[int, int]]] = {}
     done: dict[str, tuple[int, int]] = {}
     for index in sorted({*calls, *answers}):
-        _answer(index, answers.get(index, ()), waiting, done, found)
+        for call in answers.get(index, ()):
+            if stack := waiting.get(call):
+                done[call] = stack.pop()
+            elif call not in done:
+                continue
+            asked_by, position = done[call]  # a second answer to the same call stays with it
+            found.join(asked_by, index)
+            found.position.setdefault(index, []).append(position)
         for position, call in enumerate(calls.get(index, ())):
             waiting.setdefault(call, []).append((index, position))
     for one, other in links:
         found.join(one, other)
     return found.settle()
-
-
-def _answer(
-    index: int,
-    ids: Sequence[str],
-    waiting: dict[str, list[tuple[int, int]]],
-    done: dict[str, tuple[int, int]],
-    found: Exchanges,
-) -> None:
-    """Pair the answers of one item with the calls before it."""
-    for call in ids:
-        stack = waiting.get(call)
-        if stack:
-            done[call] = stack.pop()
-        elif call not in done:
-            continue
-        where, position = done[call]  # a second answer to the same call stays with it
-        found.join(where, index)
-        found.position.setdefault(index, []).append(position)

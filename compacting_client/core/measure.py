@@ -9,7 +9,7 @@ from typing import Any
 from compacting_client.core.conversation import SYSTEM, Conversation, Message
 from compacting_client.core.effects import Ask, Effect
 from compacting_client.core.plan import Plan
-from compacting_client.core.tokens import dump, estimate, of_length, utf16_length
+from compacting_client.core.tokens import dump, dump_each, estimate, of_length, utf16_length
 from compacting_client.errors import PolicyError
 
 __all__ = ["Measure", "measure", "sizes_without_thinking"]
@@ -28,37 +28,45 @@ class Measure:
 
     def __init__(self, conversation: Conversation) -> None:
         self._conversation = conversation
-        self._weighed: list[tuple[bytes, int] | None] = [None] * len(conversation)
+        self._weighed: list[bytes] | None = None
         self.sizes: list[Tokens] = []
         self.overhead: Tokens = 0
 
-    def weigh(self, index: int) -> tuple[bytes, int]:
-        """The item's JSON without media, and the tokens of its media; made once."""
-        found = self._weighed[index]
-        if found is None:
-            found = self._weighed[index] = self._conversation.reader.weigh(self._conversation.items[index])
-        return found
+    def weighed(self, index: int) -> bytes:
+        """The JSON of the item without media."""
+        if self._weighed is None:
+            return dump(self._conversation.reader.light([self._conversation.items[index]])[0][0])
+        return self._weighed[index]
 
     def release(self) -> None:
         """Let go of the serialisations, which are as large as the history; they are made again where they are asked for."""
-        self._weighed = [None] * len(self._conversation)
+        self._weighed = None
 
     def estimate(self) -> None:
         """Fill in the default estimate."""
-        weigh, roles = self.weigh, self._conversation.roles
-        for index in range(len(self._conversation)):
-            data, extra = weigh(index)
-            self.sizes.append(of_length(utf16_length(data)) + extra)
+        roles = self._conversation.roles
+        light, media = self._conversation.reader.light(self._conversation.items)
+        self._weighed = dump_each(light)
+        self.sizes = [
+            (len(data) + 3) >> 2 if data.isascii() else of_length(utf16_length(data)) for data in self._weighed
+        ]
+        for index, tokens in media.items():
+            self.sizes[index] += tokens
         tools = self._conversation.tools
         self.overhead = sum(map(estimate, self._conversation.head)) + (
             of_length(utf16_length(dump(tools))) if tools is not None else 0
         )
         self.overhead += sum(size for size, role in zip(self.sizes, roles, strict=True) if role == SYSTEM)
 
+    def size_of(self, item: Any) -> int:
+        """The default estimate of one item."""
+        light, media = self._conversation.reader.light([item])
+        return estimate(light[0]) + sum(media.values())
+
     def meaning(self, index: int) -> bytes:
         """What the item says, with which call of its exchange each of its results answers (DESIGN 4)."""
         conversation = self._conversation
-        said = conversation.reader.meaning(conversation.items[index], self.weigh(index)[0])
+        said = conversation.reader.meaning(conversation.items[index], self.weighed(index))
         answered = conversation.exchanges.position.get(index)
         return said + b"|%s" % repr(answered).encode() if answered and answered != [0] else said
 
@@ -75,7 +83,7 @@ def measure(conversation: Conversation, counter: Any) -> Generator[Effect, Any, 
     outside = len(shown)
     widths: list[int] = []
     for index in range(len(conversation)):
-        messages = conversation.neutral(index)
+        messages = conversation.reader.neutral(conversation.items[index])
         widths.append(len(messages))
         shown.extend(messages)
     counted = yield Ask("counter", counter, shown)
@@ -92,9 +100,8 @@ def measure(conversation: Conversation, counter: Any) -> Generator[Effect, Any, 
 
 def _checked(value: Any) -> Tokens:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
-        raise PolicyError(
-            f"counter returned {value!r}; it must return a number of tokens, 0 or more, for every message"
-        )
+        message = f"counter returned {value!r}; it must return a number of tokens, 0 or more, for every message"
+        raise PolicyError(message, "counter")
     return value
 
 
@@ -108,8 +115,6 @@ def sizes_without_thinking(measured: Measure, conversation: Conversation, plan: 
         left = conversation.reader.strip(item) if index not in absent else item
         if left is item:
             continue
-        data, media = conversation.reader.weigh(left) if left is not None else (b"", 0)
-        full, all_media = measured.weigh(index)
-        cut = of_length(utf16_length(full)) + all_media - of_length(utf16_length(data)) - media
+        cut = measured.size_of(item) - (measured.size_of(left) if left is not None else 0)
         smaller[index] = max(0, measured.sizes[index] - cut)
     return smaller

@@ -125,7 +125,9 @@ class Recognition:
         keys = yield Ask("memory_key", self._memory_key, [message for messages in shown for message in messages])
         for key in keys:
             if not isinstance(key, str):
-                raise PolicyError(f"memory_key returned {key!r}; it must return a string for every message")
+                raise PolicyError(
+                    f"memory_key returned {key!r}; it must return a string for every message", "memory_key"
+                )
         answers = iter(keys)
         chain.extend(
             ("\0".join(next(answers) for _ in messages).encode("utf-8", "surrogatepass") for messages in shown),

@@ -6,12 +6,15 @@ The estimate is ctx-compact's: ceil(UTF-16 length of the compact JSON / 4), so t
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
 
-__all__ = ["dump", "estimate", "of_length", "utf16_length"]
+__all__ = ["dump", "dump_each", "estimate", "of_length", "utf16_length"]
 
+_BETWEEN = "\0 between two messages"
+_MARK = b"," + orjson.dumps(_BETWEEN) + b","  # with its quotes, it cannot stand inside a JSON string
 _SORTED = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 
 
@@ -23,11 +26,24 @@ def dump(value: Any) -> bytes:
         return _dump_slowly(value)
 
 
+def dump_each(values: Sequence[Any]) -> list[bytes]:
+    """`dump` of each value, in one serialisation of all of them: a call for each costs several times as much."""
+    marked = [part for value in values for part in (value, _BETWEEN)][:-1]
+    try:
+        joined = orjson.dumps(marked, _plain, _SORTED)
+    except (TypeError, ValueError, RecursionError):
+        return [dump(value) for value in values]
+    parts = joined[1:-1].split(_MARK)
+    return parts if len(parts) == len(values) else [dump(value) for value in values]
+
+
 def _plain(value: Any) -> Any:
     """A typed object as the SDK would send it."""
     model_dump = getattr(value, "model_dump", None)
     if callable(model_dump):
         return model_dump(mode="json", by_alias=True, exclude_none=True)
+    if type(value).__name__ in ("NotGiven", "Omit"):  # an SDK's sentinel is no data
+        return None
     if isinstance(value, (set, frozenset)):
         return sorted(map(repr, value))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
     return repr(value)
@@ -45,8 +61,7 @@ def utf16_length(data: bytes) -> int:
     """The length, in UTF-16 code units, of UTF-8 text: what JavaScript calls its length."""
     if data.isascii():
         return len(data)
-    text = data.decode("utf-8", "surrogatepass")
-    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) >> 1
+    return len(data.decode("utf-8", "surrogatepass").encode("utf-16-le", "surrogatepass")) >> 1
 
 
 def of_length(units: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -42,7 +42,7 @@ class View:
     ``gone`` item indexes that are gone already; ``pinned`` units that stay, whatever the policy says.
     """
 
-    __slots__ = ("conversation", "gone", "overhead", "pinned", "sizes", "total")
+    __slots__ = ("_units", "conversation", "gone", "overhead", "pinned", "sizes", "total")
 
     def __init__(
         self,
@@ -54,18 +54,17 @@ class View:
     ) -> None:
         self.conversation, self.sizes, self.overhead = conversation, sizes, overhead
         self.pinned, self.gone = frozenset(pinned), frozenset(gone)
-        roles = conversation.roles
-        there = sum(size for index, size in enumerate(sizes) if roles[index] != SYSTEM and index not in self.gone)
-        self.total = overhead + there
+        self._units: list[int] | None = None
+        systems = sum(sizes[index] for index, role in enumerate(conversation.roles) if role == SYSTEM)
+        self.total = overhead - systems + sum(sizes) - sum(sizes[index] for index in self.gone)
 
     def units(self) -> list[int]:
         """The units that are there, oldest first, system messages aside."""
-        owner, roles = self.conversation.exchanges.owner, self.conversation.roles
-        return [
-            index
-            for index, first in enumerate(owner)
-            if index == first and index not in self.gone and roles[index] != SYSTEM
-        ]
+        if self._units is None:
+            owner, roles, gone = self.conversation.exchanges.owner, self.conversation.roles, self.gone
+            whole = [index for index, first in enumerate(owner) if index == first and roles[index] != SYSTEM]
+            self._units = [index for index in whole if index not in gone] if gone else whole
+        return self._units
 
     def size(self, unit: int) -> float:
         """Tokens of a unit."""
@@ -81,27 +80,26 @@ class View:
         first = {owner[index] for index in range(len(conversation)) if stops[index] < head}
         return first, {owner[index] for index in range(len(conversation)) if stops[index + 1] > last}
 
-    def turns(self) -> list[Turn]:
+    def turns(self) -> Iterator[Turn]:
         """The units that are there, turn by turn.  What stands before the first user message is a turn without a question."""
-        roles, calls = self.conversation.roles, self.conversation.calls
-        found: list[Turn] = []
+        roles = self.conversation.roles
         question: int | None = None
         rest: list[int] = []
-
-        def close() -> None:
-            if question is None and not rest:
-                return
-            answer = rest.pop() if rest and roles[rest[-1]] == "assistant" and rest[-1] not in calls else None
-            found.append(Turn(question, tuple(rest), answer))
-
         for unit in self.units():
-            if roles[unit] == "user":
-                close()
-                question, rest = unit, []
-            else:
+            if roles[unit] != "user":
                 rest.append(unit)
-        close()
-        return found
+                continue
+            if question is not None or rest:
+                yield self._turn(question, rest)
+            question, rest = unit, []
+        if question is not None or rest:
+            yield self._turn(question, rest)
+
+    def _turn(self, question: int | None, rest: list[int]) -> Turn:
+        plain = (
+            bool(rest) and self.conversation.roles[rest[-1]] == "assistant" and rest[-1] not in self.conversation.calls
+        )
+        return Turn(question, tuple(rest[:-1] if plain else rest), rest[-1] if plain else None)
 
     def mended(self, dropped: set[int]) -> set[int]:
         """`dropped`, changed so that the history still opens with a user message where it did before.
@@ -112,9 +110,10 @@ class View:
         units = self.units()
         if not units or not _opens_with_user(self.conversation):
             return dropped
-        kept = [unit for unit in units if unit not in dropped]
         leading: list[int] = []
-        for unit in kept:
+        for unit in units:
+            if unit in dropped:
+                continue
             if roles[unit] == "user":
                 return dropped | set(leading)
             if unit in self.pinned:

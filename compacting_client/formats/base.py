@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, cast
 
 from compacting_client.core.conversation import Conversation
 from compacting_client.core.plan import Plan
+from compacting_client.core.tokens import dump
 
-__all__ = ["Format", "Unreadable", "Usage", "Violation", "as_dict", "drained", "get", "given", "kind"]
+__all__ = ["Format", "Unreadable", "Usage", "Violation", "as_dict", "drained", "get", "given", "kind", "wire_json"]
 
 
 class Violation(NamedTuple):
@@ -88,23 +90,33 @@ def as_dict(value: Any) -> dict[str, Any] | None:
 
 
 def drained(body: Mapping[str, Any], *fields: str) -> Mapping[str, Any]:
-    """`body` with the one-shot iterators of these fields, and of their messages' content, made lists, once.
+    """`body` with the iterables of these fields, and of their messages' content, made lists: an iterator is drained here, once.
 
-    The same object where there are none; the caller's messages are not changed.
+    The same object where they are lists already; the caller's messages are not changed.
     """
-    once: dict[str, Any] = {name: list(body[name]) for name in fields if isinstance(body.get(name), Iterator)}
+    once: dict[str, Any] = {name: list(body[name]) for name in fields if _is_iterable(body.get(name))}
     for name in fields:
         value = once.get(name, body.get(name))
         if isinstance(value, (list, tuple)):
             items = cast("Sequence[Any]", value)
-            if any(isinstance(get(item, "content"), Iterator) for item in items):
+            if any(_is_iterable(get(item, "content")) for item in items):
                 once[name] = [_with_list(item) for item in items]
     return {**body, **once} if once else body
 
 
+_READY = frozenset({str, list, tuple, dict, type(None)})
+
+
+def _is_iterable(value: Any) -> bool:
+    """Whether the SDKs would send this as a list, though it is none: an iterator, a deque, a view; no text, no typed object."""
+    if type(value) in _READY or isinstance(value, (str, bytes, bytearray, Mapping, list, tuple)):
+        return False
+    return isinstance(value, Iterable) and not callable(getattr(cast("Any", value), "model_dump", None))
+
+
 def _with_list(item: Any) -> Any:
     content = get(item, "content")
-    return {**(as_dict(item) or {}), "content": list(content)} if isinstance(content, Iterator) else item
+    return {**(as_dict(item) or {}), "content": list(content)} if _is_iterable(content) else item
 
 
 def get(value: Any, name: str) -> Any:
@@ -116,3 +128,18 @@ def kind(block: Any) -> str:
     """The ``type`` of a content block, a dict or a typed object; "" where it has none."""
     found = get(block, "type")
     return found if isinstance(found, str) else ""
+
+
+def wire_json(body: Any) -> Any:
+    """A body as it is sent: typed objects with what was set in them, without the sentinels of the SDKs."""
+    return json.loads(dump(_plain(body)).decode("utf-8", "surrogatepass"))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        fields = cast("Mapping[str, Any]", value)
+        return {name: _plain(each) for name, each in fields.items() if each is None or given(each)}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in cast("Sequence[Any]", value)]
+    model_dump: Any = getattr(value, "model_dump", None)
+    return model_dump(mode="json", by_alias=True, exclude_unset=True) if callable(model_dump) else value

@@ -9,7 +9,7 @@ import re
 
 import imagesize
 
-__all__ = ["audio_seconds", "audio_tokens", "document_tokens", "pages", "picture_size"]
+__all__ = ["audio_seconds", "audio_tokens", "document_tokens", "pages", "picture_size", "video_tokens"]
 
 _HEADER = 4 * 65_536  # base64 characters that surely hold a picture's header, a JPEG's embedded thumbnail included
 _PAGE = re.compile(rb"/Type\s*/Page(?![a-zA-Z])")
@@ -17,6 +17,9 @@ PAGE_TOKENS = 3_000
 """One PDF page: the upper end of the text figure in Anthropic's PDF guide (1,500 to 3,000 a page); OpenAI gives none."""
 AUDIO_TOKENS_PER_SECOND = 10
 """OpenAI's audio guide: user audio is one token per 100 ms."""
+VIDEO_TOKENS_PER_SECOND = 263
+"""The only published figure, that of the Gemini API; servers of open models take fewer."""
+_VIDEO_BYTES_PER_SECOND = 125_000
 _BYTES_PER_SECOND = {"wav": 48_000, "mp3": 16_000}
 _ONE_ALPHABET = str.maketrans("-_", "+/")
 
@@ -59,3 +62,9 @@ def audio_seconds(data: str, kind: str) -> float:
 def audio_tokens(data: str, kind: str) -> int:
     """Base64 sound, by its length."""
     return 1 + int(audio_seconds(data, kind) * AUDIO_TOKENS_PER_SECOND)
+
+
+def video_tokens(data: str) -> int:
+    """A base64 video, at one megabit a second; a linked one as a minute."""
+    size = len(data) * 3 // 4 if data.startswith("data:") else 60 * _VIDEO_BYTES_PER_SECOND
+    return 1 + int(size / _VIDEO_BYTES_PER_SECOND * VIDEO_TOKENS_PER_SECOND)

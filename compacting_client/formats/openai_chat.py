@@ -27,8 +27,8 @@ _ROLES = {
     "tool": "tool",
     "function": "tool",
 }
-_MEDIA = frozenset({"image_url", "input_audio", "file"})
-_KNOWN_PARTS = _MEDIA | {"text", "refusal", "thinking", "reference", "document_url", "video_url"}
+_MEDIA = frozenset({"image_url", "input_audio", "video_url", "file"})
+_KNOWN_PARTS = _MEDIA | {"text", "refusal", "thinking", "reference", "document_url"}
 
 
 def held(body: Mapping[str, Any]) -> str | None:
@@ -43,33 +43,26 @@ def held(body: Mapping[str, Any]) -> str | None:
 
 def read(body: Mapping[str, Any]) -> Conversation:
     """The conversation of ``body["messages"]``: dicts or typed objects.  Raises Unreadable where it is no list of messages."""
-    items: list[dict[str, Any]] = []
-    roles: list[str] = []
-    calls: dict[int, list[str]] = {}
-    answers: dict[int, list[str]] = {}
-    for index, message in enumerate(_messages(body)):
-        item = as_dict(message)
-        if item is None:
-            raise Unreadable(f"messages[{index}] is no message")
-        items.append(item)
-        role = _ROLES.get(item.get("role", ""), "other")
-        roles.append(role)
-        if role == "assistant" and (asked := [_call_id(call) for call in _calls(item)]):
-            calls[index] = asked
-        elif role == "tool":
-            answers[index] = [_answer_id(item)]
+    items = _items(body)
+    roles = [_ROLES.get(item.get("role", ""), "other") for item in items]
+    listed = [index for index, item in enumerate(items) if type(item.get("content")) is list]
+    fixed = {index for index in listed if _has_unknown_part(items[index]["content"])}
     return Conversation(
         api=API,
         model=str(body.get("model") or ""),
         reader=_Reader(),
         items=items,
         roles=roles,
-        calls=calls,
-        answers=answers,
+        calls={
+            index: asked
+            for index, item in enumerate(items)
+            if ("tool_calls" in item or "function_call" in item)
+            and roles[index] == "assistant"
+            and (asked := [_call_id(call) for call in _calls(item)])
+        },
+        answers={index: (_answer_id(items[index]),) for index, role in enumerate(roles) if role == "tool"},
         tools=next((body[name] for name in ("tools", "functions") if given(body.get(name))), None),
-        fixed=frozenset(
-            index for index, item in enumerate(items) if roles[index] == "other" or _has_unknown_part(item)
-        ),
+        fixed=frozenset(fixed.union(index for index, role in enumerate(roles) if role == "other")),
     )
 
 
@@ -96,44 +89,50 @@ def refused_binding(status: int | None, text: str) -> bool:  # noqa: ARG001 - th
 
 def check(body: Mapping[str, Any]) -> list[Violation]:
     """What the provider would refuse: pairing, its order, and empty content."""
-    found: list[Violation] = []
     messages = [as_dict(message) or {} for message in _messages(body)]
     if not messages:
-        return [
-            Violation("oc-empty", FIELD, f"Invalid '{FIELD}': empty array. Expected an array with minimum length 1.")
-        ]
+        message = (
+            f"Invalid '{FIELD}': empty array. Expected an array with minimum length 1, but got an empty array instead."
+        )
+        return [Violation("oc-empty", FIELD, message)]
+    found: list[Violation] = []
     waiting: list[str] = []
     asked: list[str] = []
     for index, item in enumerate(messages):
-        where = f"messages[{index}]"
-        if item.get("role") == "tool":
+        role, calls = item.get("role"), item.get("tool_calls")
+        if role == "tool":
             call = _answer_id(item)
             if call in waiting:
                 waiting.remove(call)
-            elif call not in asked:  # miurla/morphic#136
-                found.append(
-                    Violation(
-                        "oc-tool-orphan",
-                        where,
-                        "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.",
-                    )
-                )
+            elif call not in asked:
+                found.append(_orphan(index))
             continue
         if waiting:
-            found.append(_unanswered(where, waiting))
-        asked = [_call_id(call) for call in item.get("tool_calls") or ()] if item.get("role") == "assistant" else []
-        waiting = list(asked)
-        found.extend(_content_rules(where, item))
+            found.append(_unanswered(index, waiting))
+        waiting, asked = [], []
+        if calls and role == "assistant":
+            asked = [_call_id(call) for call in _calls(item)]
+            waiting = list(asked)
+        if calls is not None or type(item.get("content")) is not str:
+            found.extend(_content_rules(f"{FIELD}[{index}]", item))
     if waiting:
-        found.append(_unanswered(f"messages[{len(messages) - 1}]", waiting))
+        found.append(_unanswered(len(messages) - 1, waiting))
     return found
 
 
-def _unanswered(where: str, waiting: Sequence[str]) -> Violation:
+def _orphan(index: int) -> Violation:
+    # miurla/morphic#136
+    message = (
+        "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."
+    )
+    return Violation("oc-tool-orphan", f"{FIELD}[{index}]", message)
+
+
+def _unanswered(index: int, waiting: Sequence[str]) -> Violation:
     # aliasrobotics/cai#111
     return Violation(
         "oc-tool-unanswered",
-        where,
+        f"{FIELD}[{index}]",
         "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. "
         f"The following tool_call_ids did not have response messages: {', '.join(waiting)}",
     )
@@ -169,31 +168,31 @@ class _Reader:
             message["name"] = item["name"]
         return [message]
 
-    def weigh(self, item: Any) -> tuple[bytes, int]:
-        parts = item.get("content")
-        if type(parts) is not list or not any(kind(part) in _MEDIA for part in cast("list[Any]", parts)):
-            return dump(item), 0
-        tokens, light = 0, list[Any]()
-        for part in cast("list[Any]", parts):
-            if kind(part) in _MEDIA:
-                tokens += _media_tokens(cast("dict[str, Any]", part))
-                light.append({"type": kind(part)})
-            else:
-                light.append(part)
-        return dump({**item, "content": light}), tokens
+    def light(self, items: Sequence[Any]) -> tuple[list[Any], dict[int, int]]:
+        shown, tokens = list(items), dict[int, int]()
+        for index, item in enumerate(items):
+            parts: Any = item.get("content")
+            if type(parts) is not list:
+                continue
+            parts = cast("list[Any]", parts)
+            if any(kind(part) in _MEDIA for part in parts):
+                heavy = [part for part in parts if kind(part) in _MEDIA]
+                tokens[index] = sum(map(_media_tokens, heavy))
+                light = [{"type": kind(part)} if kind(part) in _MEDIA else part for part in parts]
+                shown[index] = {**item, "content": light}
+        return shown, tokens
 
     def meaning(self, item: Any, weighed: bytes) -> bytes:
-        if len(item) == 2 and type(item.get("content")) is str:
+        plain = type(item.get("content")) is str
+        if plain and len(item) == 2:
             return weighed
-        asked = [
-            [_function(call).get("name"), canonical.arguments(_function(call).get("arguments"))]
-            for call in _calls(item)
-        ]
-        apart = (
-            ("tool_calls", "function_call", "name") if item.get("role") == "tool" else ("tool_calls", "function_call")
-        )
-        said = canonical.fields(item, *apart)
-        return dump({**said, "calls": asked} if asked else said)
+        if plain and len(item) == 3 and "tool_call_id" in item:  # the same without the id, which sorts last
+            return weighed[: weighed.rindex(b',"tool_call_id":')] + b"}"
+        said = canonical.fields(item, "tool_calls", "function_call", *(("name",) if item.get("role") == "tool" else ()))
+        if calls := _calls(item):
+            functions = map(_function, calls)
+            said["calls"] = [[each.get("name"), canonical.arguments(each.get("arguments"))] for each in functions]
+        return dump(said)
 
     def strip(self, item: Any) -> Any:
         return item
@@ -206,9 +205,19 @@ def _messages(body: Mapping[str, Any]) -> Sequence[Any]:
     return cast("Sequence[Any]", messages)
 
 
-def _has_unknown_part(item: Mapping[str, Any]) -> bool:
-    parts = item.get("content")
-    return type(parts) is list and any(kind(part) not in _KNOWN_PARTS for part in cast("list[Any]", parts))
+def _items(body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The messages as plain dicts, in a list of our own: the caller's may change before a report is read."""
+    messages = _messages(body)
+    if all(type(message) is dict for message in messages):
+        return list(messages)
+    items = [as_dict(message) for message in messages]
+    if None in items:
+        raise Unreadable(f"{FIELD}[{items.index(None)}] is no message")
+    return cast("list[dict[str, Any]]", items)
+
+
+def _has_unknown_part(parts: Sequence[Any]) -> bool:
+    return any(kind(part) not in _KNOWN_PARTS for part in parts)
 
 
 def _calls(item: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -254,6 +263,8 @@ def _media_tokens(part: Mapping[str, Any]) -> int:
         return _picture_tokens(str(data.get("url") or ""), data.get("detail"))
     if what == "input_audio":
         return media.audio_tokens(str(data.get("data") or ""), str(data.get("format") or ""))
+    if what == "video_url":
+        return media.video_tokens(str(data.get("url") or ""))
     return media.document_tokens(str(data.get("file_data") or ""))
 
 

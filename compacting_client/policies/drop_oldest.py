@@ -90,12 +90,14 @@ def _drop(
     view: View, groups: Iterable[tuple[int, ...]], dropped: set[int], left: float, goal: float
 ) -> tuple[set[int], float]:
     """Drop group after group while more than `goal` tokens are left."""
-    for group in groups:
-        if left <= goal:
-            break
-        fresh = set(group) - dropped
-        dropped |= fresh
-        left -= sum(map(view.size, fresh))
+    if left > goal:
+        for group in groups:
+            for unit in group:
+                if unit not in dropped:
+                    dropped.add(unit)
+                    left -= view.size(unit)
+            if left <= goal:
+                break
     return dropped, left
 
 

@@ -94,7 +94,7 @@ def test_objects_of_the_sdk_are_not_changed(provider: Provider, claude: anthropi
 async def test_cancellation_passes_through_and_stores_nothing(
     provider: Provider, aclaude: anthropic.AsyncAnthropic
 ) -> None:
-    """A cancelled request raises CancelledError, changes no data, and is forgotten: the next one decides anew."""
+    """A cancelled request raises CancelledError, is reported, changes no data, and is forgotten: the next one decides anew."""
     arrived, go = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -104,8 +104,8 @@ async def test_cancellation_passes_through_and_stores_nothing(
         return "late"
 
     provider.reply(slow)
-    events = EventCapture()
-    client = compacting(aclaude, POLICY, on_event=events)
+    events, reports = EventCapture(), EventCapture()
+    client = compacting(aclaude, POLICY, on_event=events, on_report=reports)
     request = claude_request()
     before = copy.deepcopy(request)
     task = asyncio.create_task(client.messages.create(**request))
@@ -115,11 +115,34 @@ async def test_cancellation_passes_through_and_stores_nothing(
         await task
     go.set()
     assert request == before
+    assert [cancelled.error for cancelled in reports.events] == ["CancelledError"]
     report = report_of(client, await client.messages.create(**request))
     assert report.reused == []
     assert report.trigger == "tokens"
     assert events.names.count("content.reused") == 0
     assert sent(provider, 0) == sent(provider, 1)
+
+
+@pytest.mark.parametrize("kind", ["chat", "responses"])
+async def test_a_coroutine_that_is_thrown_away(achat: openai.AsyncOpenAI, kind: str) -> None:
+    """A call that is closed while it waits, as an event loop does at its end, goes quietly, whatever callbacks there are."""
+    begun = asyncio.Event()
+
+    async def never(*_: Any, **__: Any) -> Any:
+        begun.set()
+        await asyncio.Event().wait()
+
+    async def report(_: Any) -> None:
+        await asyncio.sleep(0)
+
+    achat.request = never  # type: ignore[method-assign]
+    client: Any = compacting(achat, POLICY, on_report=report)
+    calls = {"chat": client.chat.completions.create(**chat_request()), "responses": client.responses.create(input="Hi")}
+    call = calls.pop(kind)
+    calls.popitem()[1].close()
+    call.send(None)
+    assert begun.is_set()
+    call.close()
 
 
 async def test_cancellation_while_a_stream_is_read(provider: Provider, achat: openai.AsyncOpenAI) -> None:

@@ -152,17 +152,27 @@ def test_off(provider: Provider, chat: openai.OpenAI) -> None:
     assert (report.policy, report.reason, report.changed) == ("off", "off", False)
 
 
-def test_a_short_history_leaves_as_the_very_same_options(provider: Provider, claude: anthropic.Anthropic) -> None:
-    """Below the budget nothing is copied on the way: the SDK gets the object that its resource method made."""
+def test_a_short_history_leaves_as_the_very_same_options(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch, claude: anthropic.Anthropic
+) -> None:
+    """Below the budget nothing is copied on the way: behind the wrapper the SDK gets the object that it made before it."""
     seen: list[Any] = []
-    plain = claude.request
 
-    def request(cast_to: Any, options: Any, **more: Any) -> Any:
-        seen.append(options)
-        return plain(cast_to, options, **more)
+    def noted(method: Any) -> Any:
+        def request(cast_to: Any, options: Any, **more: Any) -> Any:
+            seen.append(options)
+            return method(cast_to, options, **more)
 
-    claude.request = request  # type: ignore[method-assign]
+        return request
+
+    monkeypatch.setattr(claude, "request", noted(claude.request))
+    client = compacting(claude, POLICY)
+    monkeypatch.setattr(client, "request", noted(client.request))
     messages = history(turns=1)
-    compacting(claude, POLICY).messages.create(**claude_request(messages))
+    client.messages.create(**claude_request(messages))
+    assert seen[0] is seen[1]
     assert seen[0].json_data["messages"] is messages
-    assert sent(provider) == messages
+    client.messages.create(**claude_request())
+    assert seen[2] is not seen[3]
+    assert seen[2].json_data["messages"] == history()
+    assert sent(provider, 0) == messages

@@ -19,8 +19,8 @@ class Answer(BaseModel):
 TOOL: Any = openai.pydantic_function_tool(Answer)
 
 
-def helper(client: Any, request: Any) -> None:
-    with client.chat.completions.stream(**request) as stream:
+def helper(completions: Any, request: Any) -> None:
+    with completions.stream(**request) as stream:
         stream.until_done()
 
 
@@ -39,7 +39,8 @@ ENTRIES = {
     "tuple": lambda c, r: c.chat.completions.create(**{**r, "messages": tuple(r["messages"])}),
     "generator": lambda c, r: c.chat.completions.create(**{**r, "messages": (each for each in r["messages"])}),
     "streamed": lambda c, r: list(c.chat.completions.create(**r, stream=True)),
-    "stream helper": helper,
+    "stream helper": lambda c, r: helper(c.chat.completions, r),
+    "beta stream helper": lambda c, r: helper(c.beta.chat.completions, r),
     "parse": lambda c, r: c.chat.completions.parse(**r, tools=[TOOL]),
     "beta parse": lambda c, r: c.beta.chat.completions.parse(**r, tools=[TOOL]),
     "raw": lambda c, r: c.chat.completions.with_raw_response.create(**r).parse(),

@@ -215,6 +215,42 @@ async def test_async_streaming_responses(provider: Provider, aclaude: anthropic.
     assert "event: message_stop" in lines
 
 
+def test_raw_and_streamed(provider: Provider, chat: openai.OpenAI, claude: anthropic.Anthropic) -> None:
+    """A stream made of a raw response has the raw response's report, filled in at its end."""
+    client: Any = compacting(chat, POLICY)
+    raw = client.chat.completions.with_raw_response.create(**chat_request(**WITH_USAGE))
+    stream = raw.parse()
+    assert type(stream) is openai.Stream
+    assert report_of(client, stream) is report_of(client, raw)
+    assert list(stream)
+    usage_of(provider, client, raw)
+    also: Any = compacting(claude, POLICY)
+    response = also.messages.with_raw_response.create(**claude_request(), stream=True)
+    events = response.parse()
+    assert report_of(also, events) is report_of(also, response)
+    assert [event.type for event in events][-1] == "message_stop"
+    usage_of(provider, also, response)
+
+
+def test_on_report_gets_the_usage(chat: openai.OpenAI, claude: anthropic.Anthropic) -> None:
+    """Whichever way a response was read, its usage is in the report by the time that `on_report` is called."""
+    usages: list[Any] = []
+    client: Any = compacting(chat, POLICY, on_report=lambda report: usages.append(report.usage))
+    also: Any = compacting(claude, POLICY, on_report=lambda report: usages.append(report.usage))
+    client.chat.completions.create(**chat_request())
+    client.chat.completions.with_raw_response.create(**chat_request())
+    list(client.chat.completions.create(**chat_request(**WITH_USAGE)))
+    list(client.chat.completions.with_raw_response.create(**chat_request(**WITH_USAGE)).parse())
+    with client.chat.completions.with_streaming_response.create(**chat_request()) as response:
+        response.parse()
+    with also.messages.with_streaming_response.create(**claude_request()) as response:
+        response.read()
+    with also.messages.stream(**claude_request()) as stream:
+        stream.until_done()
+    assert len(usages) == 7
+    assert all(usage is not None and usage.output_tokens > 1 for usage in usages)
+
+
 @pytest.mark.parametrize("to", [dict, str, object])
 def test_a_type_that_cannot_be_referenced_weakly_has_no_report(chat: openai.OpenAI, to: Any) -> None:
     """`cast_to` a plain type works; its report is the last one."""

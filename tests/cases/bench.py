@@ -58,9 +58,7 @@ def case(id_: str) -> material.Record:
 
 def drop_oldest(policy: dict[str, Any], target: float = 0.5) -> DropOldest:
     """The policy of a case, in this package's words.  Raises KeyError for one that drops nothing."""
-    return DropOldest(
-        policy["max_tokens"], keep_head=policy["keep_head"], keep_tail=policy["keep_tail"], target=target
-    )
+    return DropOldest(policy["max_tokens"], keep_head=policy["keep_head"], keep_tail=policy["keep_tail"], target=target)
 
 
 def weight(value: Any) -> int:
@@ -199,9 +197,7 @@ class Line:
         async with self.client() as client:
             handle = control(client)
             try:
-                response = await method(client, self.api)(
-                    **body, **({"stream": True} if "stream" in self.mode else {})
-                )
+                response = await method(client, self.api)(**body, **({"stream": True} if "stream" in self.mode else {}))
                 if "stream" in self.mode:
                     async for _ in response:
                         pass
@@ -226,11 +222,13 @@ def plain(provider: Provider, api: str, *, asynchronous: bool = False) -> Any:
 
 
 def _made(provider: Provider, api: str, asynchronous: bool) -> Any:
-    if api == CHAT:
-        kind: Any = openai.AsyncOpenAI if asynchronous else openai.OpenAI
-        return kind(base_url=provider.openai_url, api_key="test", max_retries=0)
-    kind = anthropic.AsyncAnthropic if asynchronous else anthropic.Anthropic
-    return kind(base_url=provider.anthropic_url, api_key="test", max_retries=0)
+    sdk: Any = openai if api == CHAT else anthropic
+    name = ("Async" if asynchronous else "") + ("OpenAI" if api == CHAT else "Anthropic")
+    url = provider.openai_url if api == CHAT else provider.anthropic_url
+    pool = (sdk.DefaultAsyncHttpxClient if asynchronous else sdk.DefaultHttpxClient)(
+        verify=False
+    )  # loads no certificates
+    return getattr(sdk, name)(base_url=url, api_key="test", max_retries=0, http_client=pool)
 
 
 _clients: dict[tuple[int, str], Any] = {}
@@ -254,3 +252,10 @@ def running() -> Iterator[Provider]:
 def method(client: Any, api: str) -> Any:
     """The method that an application calls."""
     return client.chat.completions.create if api == CHAT else client.messages.create
+
+
+def report_of(client: Any, response: Any) -> Report:
+    """The report of what a call of a wrapped client returned."""
+    report = control(client).report_for(response)
+    assert report is not None
+    return report

@@ -9,7 +9,7 @@ from compacting_client.testing import Provider
 from tests.cases import bench
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def provider() -> Iterator[Provider]:
     """The provider that every case is sent to."""
     yield from bench.running()
@@ -23,3 +23,9 @@ def line(provider: Provider) -> Callable[..., bench.Line]:
         return bench.Line(provider, api, policy, mode, options)
 
     return make
+
+
+@pytest.fixture(params=[pytest.param(6, id="coarse"), pytest.param(70, id="fine", marks=pytest.mark.full)])
+def sweep(request: pytest.FixtureRequest) -> Callable[[int], range]:
+    """`sweep(size)`: budgets from next to nothing up to a size; many of them only in the full run."""
+    return lambda size: range(9, size, max(1, (size - 9) // request.param))

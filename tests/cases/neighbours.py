@@ -6,7 +6,6 @@ import copy
 import json
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from tests.cases.bench import CHAT, CLAUDE, OLDER, Body, case
 

@@ -14,6 +14,7 @@ from tests.cases.neighbours import body_of, growing, later, to_claude
 from tests.cases.sound import answers_of, assert_fits_if_it_can, assert_sound, calls_of, whole
 
 MakeLine = Callable[..., Line]
+Sweep = Callable[[int], range]
 PAIRS = ("001", "002", "049", "053", "054", "107")
 each_api = pytest.mark.parametrize("api", APIS)
 
@@ -60,13 +61,15 @@ def test_the_exchange_goes_whole_and_exactly_what_the_case_says_stays(id_: str, 
 @covers(*PAIRS)
 @each_api
 @pytest.mark.parametrize("id_", PAIRS)
-def test_no_tail_and_no_budget_cuts_between_a_call_and_its_result(id_: str, api: str, line: MakeLine) -> None:
+def test_no_tail_and_no_budget_cuts_between_a_call_and_its_result(
+    id_: str, api: str, line: MakeLine, sweep: Sweep
+) -> None:
     """Wherever `keep_tail` ends and however much must go, each exchange is there whole or not at all."""
     body = body_of(id_, api)
     size = int(line(api, 1).size(body))
     for target in TARGETS:
         for tail in range(len(body["messages"]) + 1):
-            for budget in range(size // 6, size, max(1, size // 6)):
+            for budget in sweep(size)[::2]:
                 trip = line(api, DropOldest(budget, keep_head=tail % 3, keep_tail=tail, target=target)).send(body)
                 assert_sound(trip)
                 assert whole(body["messages"], set(trip.kept)) == set(trip.kept)
@@ -74,12 +77,12 @@ def test_no_tail_and_no_budget_cuts_between_a_call_and_its_result(id_: str, api:
 
 @covers("049")
 @each_api
-def test_one_id_for_every_call_makes_separate_exchanges(api: str, line: MakeLine) -> None:
+def test_one_id_for_every_call_makes_separate_exchanges(api: str, line: MakeLine, sweep: Sweep) -> None:
     """Pairs are found by their place, not in a global map of ids: the older exchange can go while the newer stays."""
     body = later(body_of("049", api))
     groups = [{2, 3}, {4, 5}] if api == CHAT else [{1, 2}, {3, 4}]
     size, seen = int(line(api, 1).size(body)), set[tuple[bool, ...]]()
-    for budget in range(20, size):
+    for budget in sweep(size):
         trip = line(api, DropOldest(budget, keep_head=2, keep_tail=1, target=1.0)).send(body)
         assert_sound(trip)
         assert all(group <= set(trip.kept) or not group & set(trip.kept) for group in groups)
@@ -89,17 +92,20 @@ def test_one_id_for_every_call_makes_separate_exchanges(api: str, line: MakeLine
 
 @covers("053", "054")
 @pytest.mark.parametrize("order", ["abc", "cba", "bca"])
-@pytest.mark.parametrize("api", [CHAT, CLAUDE, "results in several items"])
-def test_a_parallel_batch_is_one_unit_in_any_order_of_its_results(order: str, api: str, line: MakeLine) -> None:
+@pytest.mark.parametrize("api", [CHAT, CLAUDE, "results in several items", "calls in several items"])
+def test_a_parallel_batch_is_one_unit_in_any_order_of_its_results(
+    order: str, api: str, line: MakeLine, sweep: Sweep
+) -> None:
     """Three calls in one message and their three results: all or none, early or late in the history."""
     batch = [asks("a", "b", "c"), *(answers(call, f"{call} is up " * 9) for call in order)]
-    chat = {"model": "gpt-4o-mini", "messages": [user("Status?"), *batch, *asked_on(), *batch, *asked_on()]}
+    chat: Body = {"model": "gpt-4o-mini", "messages": [user("Status?"), *batch, *asked_on(), *batch, *asked_on()]}
     body = chat if api == CHAT else to_claude(chat)
-    if api == "results in several items":
-        body = {**body, "messages": [piece for message in body["messages"] for piece in apart(message)]}
+    if "several" in api:
+        role = "user" if api.startswith("results") else "assistant"
+        body = {**body, "messages": [piece for message in body["messages"] for piece in apart(message, role)]}
     wire = CHAT if api == CHAT else CLAUDE
     size = int(line(wire, 1).size(body))
-    for budget in range(40, size, 25):
+    for budget in sweep(size):
         for target in TARGETS:
             trip = line(wire, DropOldest(budget, keep_tail=2, target=target)).send(body)
             assert_sound(trip)
@@ -113,10 +119,10 @@ def asked_on() -> list[Body]:
     return [{"role": "assistant", "content": "All up."}, user("And now?")]
 
 
-def apart(message: Body) -> list[Body]:
-    """A user item with several blocks as several items, which the provider reads as one turn."""
+def apart(message: Body, role: str) -> list[Body]:
+    """An item with several blocks as several items, which the provider reads as one turn."""
     blocks = message["content"]
-    split = message["role"] == "user" and isinstance(blocks, list)
+    split = message["role"] == role and isinstance(blocks, list)
     return [{**message, "content": [block]} for block in blocks] if split else [message]
 
 
@@ -134,13 +140,13 @@ def apart(message: Body) -> list[Body]:
     ],
     ids=["a user between", "a system between", "calls first", "in two places", "dangling", "orphan", "twice answered"],
 )
-def test_a_history_that_came_broken_gets_no_worse(middle: list[Body], line: MakeLine) -> None:
+def test_a_history_that_came_broken_gets_no_worse(middle: list[Body], line: MakeLine, sweep: Sweep) -> None:
     """Pairs are found over whatever stands between them; what the caller left open is cut like any unit, never mended."""
     messages = [{"role": "system", "content": "s"}, user("first " * 9), *middle, *asked_on()]
     for spread in (messages, [*messages, asks("z"), answers("z")]):
         body: Body = {"model": "gpt-4o-mini", "messages": spread}
         size = int(line(CHAT, 1).size(body))
-        for budget in range(10, size, 7):
+        for budget in sweep(size):
             for target in TARGETS:
                 trip = line(CHAT, DropOldest(budget, keep_tail=1, target=target)).send(body)
                 assert_sound(trip)
@@ -171,11 +177,9 @@ def histories(draw: st.DrawFn) -> Body:
 
 
 @covers(*PAIRS)
-@given(
-    histories(), st.sampled_from(APIS), st.floats(0.05, 0.95), st.integers(0, 3), st.integers(0, 6), st.booleans()
-)
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_history_of_exchanges_leaves_whole(  # noqa: PLR0917 - drawn
+@given(histories(), st.sampled_from(APIS), st.floats(0.05, 0.95), st.integers(0, 3), st.integers(0, 6), st.booleans())
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_history_of_exchanges_leaves_whole(
     provider: Provider, body: Body, api: str, share: float, head: int, tail: int, exact: bool
 ) -> None:
     """Random tool loops at random budgets, once and as they grow, the remembered cut included."""

@@ -10,12 +10,26 @@ import pytest
 
 from compacting_client import DropOldest, control
 from compacting_client.testing import Provider, Thinking, ToolCall
-from tests.cases.bench import APIS, BINDING, CHAT, CLAUDE, OLDER, TARGETS, Body, Line, case, covers, drop_oldest
+from tests.cases.bench import (
+    APIS,
+    BINDING,
+    CHAT,
+    CLAUDE,
+    OLDER,
+    TARGETS,
+    Body,
+    Line,
+    case,
+    covers,
+    drop_oldest,
+    thoughtless,
+)
 from tests.cases.neighbours import body_of, earlier, growing, later, turn, twice
 from tests.cases.sound import Answers, assert_sound, blocks_of, judged, whole
 from tests.shared import judge
 
 MakeLine = Callable[..., Line]
+Sweep = Callable[[int], range]
 each_api = pytest.mark.parametrize("api", APIS)
 each_target = pytest.mark.parametrize("target", TARGETS)
 MARK = {"cache_control": {"type": "ephemeral"}}
@@ -54,20 +68,27 @@ def thought(step: int, *, redacted: bool = False) -> list[Body]:
 
 @covers("057", "159")
 @each_target
-@pytest.mark.parametrize("redacted", [False, True])
+@pytest.mark.parametrize("shape", ["plain", "redacted", "first step only"])
 @pytest.mark.parametrize("thinking", MODES_OF_THINKING, ids=repr)
 @pytest.mark.parametrize("model", [OLDER, BINDING])
 def test_thinking_is_whole_wherever_the_cut_falls(
-    model: str, thinking: Any, redacted: bool, target: float, line: MakeLine
+    model: str, thinking: Any, shape: str, target: float, line: MakeLine, sweep: Sweep
 ) -> None:
     """In the open loop, in turns that are over, and in both; bound to what stood before it, or not."""
-    loop = [message for step in range(4) for message in thought(step, redacted=redacted)]
+    loop = [message for step in range(4) for message in thought(step, redacted=shape == "redacted")]
+    if shape == "first step only":
+        loop = [loop[0], *map(thoughtless, loop[1:])]
     start: list[Body] = [{"role": "user", "content": "Old. " * 20}, *copy.deepcopy(loop)]
     closed = [*start, *turn("All looked up.", "And the rest?")]
     for messages in (start, closed, [*closed, *thought(7), *thought(8)], [*earlier({"messages": closed})["messages"]]):
-        body = {"model": model, "max_tokens": 2048, "messages": messages, **({"thinking": thinking} if thinking else {})}
+        body = {
+            "model": model,
+            "max_tokens": 2048,
+            "messages": messages,
+            **({"thinking": thinking} if thinking else {}),
+        }
         size = int(line(CLAUDE, 1).size(body))
-        for budget in range(10, size, size // 9):
+        for budget in sweep(size):
             trip = line(CLAUDE, DropOldest(budget, keep_tail=1, target=target)).send(body)
             assert_sound(trip)
             assert model == BINDING or not trip.report.replaced
@@ -115,7 +136,10 @@ def test_lost_memory_costs_one_more_try_and_no_error(line: MakeLine, provider: P
         provider.reply(Thinking(f"Look at {step}. "), "Counted. " * 12)
         trip = wrapped.send(body)
         said = [block.model_dump(exclude_none=True) for block in trip.response.content]
-        body = {**body, "messages": [*body["messages"], {"role": "assistant", "content": said}, {"role": "user", "content": "On."}]}
+        body = {
+            **body,
+            "messages": [*body["messages"], {"role": "assistant", "content": said}, {"role": "user", "content": "On."}],
+        }
     control(wrapped.client()).forget()
     last = wrapped.send({**body, "messages": body["messages"][-5:]})
     assert last.statuses[-1] == 200
@@ -132,7 +156,7 @@ def test_lost_memory_costs_one_more_try_and_no_error(line: MakeLine, provider: P
 @each_api
 @pytest.mark.parametrize("id_", ["060", "159"])
 def test_nothing_empty_and_nothing_of_thinking_alone_is_left(
-    id_: str, api: str, target: float, line: MakeLine
+    id_: str, api: str, target: float, line: MakeLine, sweep: Sweep
 ) -> None:
     """Wherever a completed tool sequence stands, it goes as a whole: no message is left without content."""
     for model in (OLDER, BINDING):
@@ -140,13 +164,16 @@ def test_nothing_empty_and_nothing_of_thinking_alone_is_left(
         body = {**body, "model": model, **({"thinking": {"type": "adaptive"}} if api == CLAUDE else {})}
         for placed in (body, later(body), earlier(body), twice(body)):
             size = int(line(api, 1).size(placed))
-            for budget in range(5, size, 9):
+            for budget in sweep(size):
                 assert_sound(line(api, DropOldest(budget, keep_head=0, keep_tail=1, target=target)).send(placed))
 
 
 SCRAPS: dict[str, list[Body]] = {
     "thinking alone": [{"type": "thinking", "thinking": "Hm.", "signature": "s1"}],
-    "thinking and a blank": [{"type": "thinking", "thinking": "Hm.", "signature": "s1"}, {"type": "text", "text": "\n"}],
+    "thinking and a blank": [
+        {"type": "thinking", "thinking": "Hm.", "signature": "s1"},
+        {"type": "text", "text": "\n"},
+    ],
     "redacted alone": [{"type": "redacted_thinking", "data": "x"}],
     "two thoughts": [
         {"type": "thinking", "thinking": "Hm.", "signature": "s1"},
@@ -160,7 +187,7 @@ SCRAPS: dict[str, list[Body]] = {
 @pytest.mark.parametrize("model", [OLDER, BINDING])
 @pytest.mark.parametrize("scrap", SCRAPS)
 def test_an_answer_of_thinking_alone_leaves_no_empty_message(
-    scrap: str, model: str, target: float, line: MakeLine
+    scrap: str, model: str, target: float, line: MakeLine, sweep: Sweep
 ) -> None:
     """An interrupted answer has nothing else; where its thinking has to go, the message goes too."""
     middle: list[Body] = [{"role": "assistant", "content": SCRAPS[scrap]}, {"role": "user", "content": "Go on."}]
@@ -169,14 +196,8 @@ def test_an_answer_of_thinking_alone_leaves_no_empty_message(
     for listed in (messages, messages[:-2], [*messages[:3], middle[0], *messages[5:]]):
         body = {"model": model, "max_tokens": 99, "messages": listed, "thinking": {"type": "adaptive"}}
         size = int(line(CLAUDE, 1).size(body))
-        for budget in range(5, size, 6):
+        for budget in sweep(size):
             assert_sound(line(CLAUDE, DropOldest(budget, keep_tail=1, target=target)).send(body))
-
-
-@pytest.mark.skip(reason="cases 060 and 159 word for word need the policy KeepTurns with remove_tool_msgs")
-@covers("060", "159")
-def test_keep_turns_removes_completed_tool_sequences() -> None:
-    """Calls and results go, the final answer stays."""
 
 
 # ---------------------------------------------------------------------------------------------- server tools
@@ -188,18 +209,21 @@ def server(kind: str, answer: str, id_: str) -> tuple[Body, Body]:
     result: Body = {"type": answer, "tool_use_id": id_, "content": [{"type": "text", "text": "kite " * 20}]}
     if kind == "mcp_tool_use":
         return {**call, "server_name": "birds"}, {**result, "is_error": False}
-    return call, {**result, "content": [{"type": "web_search_result", "title": "t", "url": "u", "encrypted_content": "ZW5j" * 20}]}
+    return call, {
+        **result,
+        "content": [{"type": "web_search_result", "title": "t", "url": "u", "encrypted_content": "ZW5j" * 20}],
+    }
 
 
 @covers("099")
 @each_target
-def test_a_server_tool_spread_over_a_paused_turn_is_one_unit(target: float, line: MakeLine) -> None:
+def test_a_server_tool_spread_over_a_paused_turn_is_one_unit(target: float, line: MakeLine, sweep: Sweep) -> None:
     """Case 099 at every size and place: each result has its call, `encrypted_content` is unchanged."""
     for body in (body_of("099", CLAUDE), earlier(body_of("099", CLAUDE)), twice(body_of("099", CLAUDE))):
         size = int(line(CLAUDE, 1).size(body))
-        for budget in range(10, size, 15):
-            for tail in (0, 1, 3):
-                trip = line(CLAUDE, DropOldest(budget, keep_head=0, keep_tail=tail, target=target)).send(body)
+        for budget in sweep(size):
+            for head, tail in ((0, 0), (0, 3), (1, 1)):
+                trip = line(CLAUDE, DropOldest(budget, keep_head=head, keep_tail=tail, target=target)).send(body)
                 assert_sound(trip)
                 assert_server_pairs(trip.messages)
 
@@ -216,7 +240,7 @@ def test_a_server_tool_spread_over_a_paused_turn_is_one_unit(target: float, line
 )
 @pytest.mark.parametrize("apart", [0, 1, 2])
 def test_every_kind_of_server_tool_stays_with_its_result(
-    kind: str, answer: str, id_: str, apart: int, target: float, line: MakeLine
+    kind: str, answer: str, id_: str, apart: int, target: float, line: MakeLine, sweep: Sweep
 ) -> None:
     """In one message, over two, or with another message of the paused turn between them."""
     call, result = server(kind, answer, id_)
@@ -228,11 +252,42 @@ def test_every_kind_of_server_tool_stays_with_its_result(
     body = {"model": OLDER, "max_tokens": 99, "messages": [*messages, {"role": "user", "content": "compare"}]}
     assert apart == 2 or not judged(CLAUDE, body, body)
     size = int(line(CLAUDE, 1).size(body))
-    for budget in range(10, size, 15):
-        for tail in (0, 2):
-            trip = line(CLAUDE, DropOldest(budget, keep_tail=tail, target=target)).send(body)
+    for budget in sweep(size):
+        for head in (0, 1, 2):
+            trip = line(CLAUDE, DropOldest(budget, keep_head=head, keep_tail=head, target=target)).send(body)
             assert_sound(trip)
             assert_server_pairs(trip.messages)
+
+
+@covers("099")
+@each_target
+def test_calls_made_by_running_code_stay_with_the_code(target: float, line: MakeLine, sweep: Sweep) -> None:
+    """Programmatic tool calling: the code, the calls that it makes and their results, and what it returns are one unit."""
+    code: Body = {"type": "server_tool_use", "id": "srvtoolu_9", "name": "code_execution", "input": {"code": "look()"}}
+    caller = {"type": "code_execution_20250825", "tool_id": "srvtoolu_9"}
+    messages: list[Body] = [{"role": "user", "content": "Count."}]
+    calls = [{"type": "tool_use", "id": f"t{n}", "name": "look", "input": {"n": n}, "caller": caller} for n in range(3)]
+    for n, call in enumerate(calls):
+        result = {"type": "tool_result", "tool_use_id": f"t{n}", "content": "seen " * 20}
+        messages += [
+            {"role": "assistant", "content": [call] if n else [code, call]},
+            {"role": "user", "content": [result]},
+        ]
+    returned = {
+        "type": "code_execution_tool_result",
+        "tool_use_id": "srvtoolu_9",
+        "content": {"type": "x", "stdout": "3"},
+    }
+    messages += [
+        {"role": "assistant", "content": [returned, {"type": "text", "text": "Three."}]},
+        *turn("x", "Sure?")[1:],
+    ]
+    for listed in (messages, [*messages, *turn("Sure. " * 9, "And now?")]):
+        body = {"model": OLDER, "max_tokens": 99, "messages": listed, "container": "container_1"}
+        for budget in sweep(int(line(CLAUDE, 1).size(body))):
+            trip = line(CLAUDE, DropOldest(budget, keep_head=1, keep_tail=1, target=target)).send(body)
+            assert_sound(trip)
+            assert set(range(1, 8)) <= set(trip.kept) or not set(range(1, 8)) & set(trip.kept)
 
 
 def assert_server_pairs(messages: list[Body]) -> None:
@@ -254,13 +309,13 @@ def marks(body: Body) -> int:
 @covers("027")
 @each_target
 @each_api
-def test_cache_marks_are_never_added(api: str, target: float, line: MakeLine) -> None:
+def test_cache_marks_are_never_added(api: str, target: float, line: MakeLine, sweep: Sweep) -> None:
     """As many as came or fewer, on the blocks that had them; at most four, and in the order of their lives."""
     body = body_of("027", api)
     longer = json.loads(json.dumps(body).replace('"ephemeral"', '"ephemeral", "ttl": "1h"', 2))
     for placed in (body, later(body), earlier(body), longer):
         size = int(line(api, 1).size(placed))
-        for budget in (*range(10, size, 12), 60):
+        for budget in (*sweep(size), 60):
             for tail in (0, 3):
                 trip = line(api, DropOldest(budget, keep_tail=tail, target=target)).send(placed)
                 assert_sound(trip)
@@ -272,7 +327,10 @@ def chats(api: str, turns: int, words: int) -> list[Body]:
     """A long talk; every third question is answered with a tool's help."""
     messages: list[Body] = [{"role": "system", "content": "Be kind."}] if api == CHAT else []
     for n in range(turns):
-        messages += [{"role": "user", "content": f"{n} " + "ask " * words}, {"role": "assistant", "content": f"{n} " + "say " * words}]
+        messages += [
+            {"role": "user", "content": f"{n} " + "ask " * words},
+            {"role": "assistant", "content": f"{n} " + "say " * words},
+        ]
     return [*messages, {"role": "user", "content": "last"}]
 
 
@@ -312,21 +370,31 @@ def changed(step: Body, api: str, change: str, count: int) -> Body:
 
 
 def _unmarked(message: Body) -> Body:
-    blocks = blocks_of(message)
-    return {**message, "content": blocks[0]["text"]} if len(blocks) == 1 and "text" in blocks[0] else message
+    """A message in one spelling: blocks, without marks."""
+    blocks = [{name: value for name, value in block.items() if name not in MARK} for block in blocks_of(message)]
+    return {**message, "content": blocks}
 
 
-@covers("021")
+@covers("021", "027")
+@pytest.mark.parametrize("marked", [False, True])
 @each_api
-def test_a_tool_loop_does_not_move_the_cut_at_each_step(api: str, line: MakeLine) -> None:
-    """The same for an agent: its requests come after every tool result."""
+def test_a_tool_loop_does_not_move_the_cut_at_each_step(api: str, marked: bool, line: MakeLine) -> None:
+    """The same for an agent: its requests come after every tool result, and may bear a mark on the newest."""
     body = body_of("116", api)
     talk = twice(twice(body))
     wrapped = line(api, DropOldest(int(line(api, 1).size(talk) * 0.4)))
     steps, before, moved = list(growing(talk)), list[Any](), 0
     for step in steps:
-        trip = wrapped.send(step)
+        trip = wrapped.send(marked_at_its_end(step) if marked else step)
         assert_sound(trip)
         assert whole(step["messages"], set(trip.kept)) == set(trip.kept)
-        moved, before = moved + (trip.messages[: len(before)] != before), trip.messages
+        sent = [_unmarked(message) for message in trip.messages]
+        moved, before = moved + (sent[: len(before)] != before), sent
     assert 0 < moved < len(steps) / 5
+
+
+def marked_at_its_end(body: Body) -> Body:
+    """A cache mark on the last block of the last message, as caching guides advise."""
+    *rest, last = copy.deepcopy(body["messages"])
+    *blocks, end = blocks_of(last)
+    return {**body, "messages": [*rest, {**last, "content": [*blocks, {**MARK, **end}]}]}

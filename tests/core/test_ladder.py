@@ -94,7 +94,7 @@ def test_what_was_refused_before_does_not_count() -> None:
 
 
 def test_nothing_is_left_half() -> None:
-    """A policy that names an exchange by its first item drops the whole of it."""
+    """A policy that names an exchange by its first item drops the whole of it; the question it names too is pinned."""
     body = loop(3)
     sent, _ = leave(session(Oldest(2)), openai_chat, body)
-    assert sent["messages"] == [body["messages"][0], *body["messages"][4:]]
+    assert sent["messages"] == [*body["messages"][:2], *body["messages"][4:]]

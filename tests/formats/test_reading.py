@@ -1,5 +1,6 @@
 """How each wire format is read, weighed, told apart and written (DESIGN 2)."""
 
+from collections import UserList, deque
 from types import SimpleNamespace
 from typing import Any
 
@@ -342,3 +343,13 @@ def test_usage_of_anthropic_streams() -> None:
     assert started == (100, 90, 1)
     assert anthropic_messages.usage({"type": "content_block_stop"}, started) == started
     assert anthropic_messages.usage({"type": "message_delta", "usage": {"output_tokens": 44}}, started) == (100, 90, 44)
+
+
+@pytest.mark.parametrize("kind", [deque, UserList, lambda items: dict(enumerate(items)).values(), tuple])
+def test_other_iterables_are_histories_too(kind: Any) -> None:
+    """What the SDK sends as a list is read as one: a deque, a view, a list of the application's own class."""
+    messages = [user("old " * 99), assistant("b"), user("c")]
+    body = {"model": "claude-sonnet-5", "max_tokens": 9, "messages": kind(messages)}
+    sent, report = leave(session(DropOldest(60, keep_head=0, keep_tail=1)), anthropic_messages, body)
+    assert sent["messages"] == messages[2:]
+    assert report.changed

@@ -3,7 +3,6 @@
 import copy
 import json
 from itertools import product
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from tests.shared import judge, long_conversations, params, records
 
 SHARES = (0.3, 0.5, 0.7)
 ENDS = ((1, 4), (0, 1), (2, 2))
-WIRES: dict[str, ModuleType] = {"openai_chat": openai_chat, "anthropic_messages": anthropic_messages}
+WIRES: dict[str, Format] = {"openai_chat": openai_chat, "anthropic_messages": anthropic_messages}
 
 
 def _holds(wire: Format, body: Body, flavor: str, **options: object) -> None:

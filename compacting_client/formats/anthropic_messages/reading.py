@@ -225,11 +225,14 @@ class _Reader:
             shown.append({**message, "tool_calls": calls} if calls else message)
         return shown
 
-    def weigh(self, item: Any) -> tuple[bytes, int]:
-        if type(item.get("content")) is str:
-            return dump(item), 0
-        light, tokens = _without_media(blocks_of(item))
-        return (dump({**item, "content": light}), tokens) if tokens else (dump(item), 0)
+    def light(self, items: Sequence[Any]) -> tuple[list[Any], dict[int, int]]:
+        shown, tokens = list(items), dict[int, int]()
+        for index, item in enumerate(items):
+            if type(item.get("content")) is not str:
+                light, media_tokens = _without_media(blocks_of(item))
+                if media_tokens:
+                    shown[index], tokens[index] = {**item, "content": light}, media_tokens
+        return shown, tokens
 
     def meaning(self, item: Any, weighed: bytes) -> bytes:
         if len(item) == 2 and type(item.get("content")) is str:
@@ -266,19 +269,21 @@ def _without_media(blocks: Sequence[Any]) -> tuple[list[Any], int]:
     tokens = 0
     for each in blocks:
         block = as_dict(each) or {}
-        content = block.get("content")
-        if kind(block) in ("image", "document") and get(block.get("source"), "type") in ("base64", "url", "file"):
-            source = as_dict(block.get("source")) or {}
+        source = as_dict(block.get("source")) or {}
+        inner = source if source.get("type") == "content" else block
+        if kind(block) in ("image", "document") and source.get("type") in ("base64", "url", "file"):
             tokens += (
                 _picture_tokens(source)
                 if kind(block) == "image"
                 else media.document_tokens(str(source.get("data") or ""))
             )
             light.append({**block, "source": None})
-        elif isinstance(content, (list, tuple)) and kind(block).endswith("tool_result"):
-            inner, inside = _without_media(cast("Sequence[Any]", content))
+        elif isinstance(inner.get("content"), (list, tuple)) and (
+            kind(block) == "document" or kind(block).endswith("tool_result")
+        ):
+            shown, inside = _without_media(cast("Sequence[Any]", inner["content"]))
             tokens += inside
-            light.append({**block, "content": inner} if inside else each)
+            light.append({**block, "content": shown} if inside else each)
         else:
             light.append(each)
     return light, tokens

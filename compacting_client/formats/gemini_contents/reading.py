@@ -227,9 +227,13 @@ class _Reader:
             shown.append({**message, "tool_calls": asked} if asked else message)
         return shown
 
-    def weigh(self, item: Any) -> tuple[bytes, int]:
-        light, tokens = _without_media(parts_of(item))
-        return (dump({**item, "parts": light}), tokens) if tokens else (dump(item), 0)
+    def light(self, items: Sequence[Any]) -> tuple[list[Any], dict[int, int]]:
+        shown, tokens = list(items), dict[int, int]()
+        for index, item in enumerate(items):
+            light, media_tokens = _without_media(parts_of(item))
+            if media_tokens:
+                shown[index], tokens[index] = {**item, "parts": light}, media_tokens
+        return shown, tokens
 
     def meaning(self, item: Any, weighed: bytes) -> bytes:
         role, parts = item.get("role"), item.get("parts")

@@ -64,7 +64,8 @@ def imports(node: ast.AST, *, at_run_time: bool = False, at_top: bool = False) -
         elif isinstance(child, ast.ImportFrom):
             yield from (f"{child.module}.{alias.name}" for alias in child.names)
         elif at_run_time and isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
-            continue
+            for other in child.orelse:
+                yield from imports(ast.Module([other], []), at_run_time=True, at_top=at_top)
         elif not (at_top and isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef))):
             yield from imports(child, at_run_time=at_run_time, at_top=at_top)
 
@@ -217,7 +218,7 @@ assert compacting_client.compact([{{"role": "user", "content": "Hi"}}], max_toke
 try:
     compacting_client.compacting(object(), 1000)
 except compacting_client.UnsupportedClientError as error:
-    assert "pass a client of the OpenAI or Anthropic SDK" in str(error)
+    assert "pass a client of the OpenAI, Anthropic or Google Gen AI SDK" in str(error)
 print(*sorted(set(sys.modules) & {blocked}))
 """
 

@@ -8,6 +8,7 @@ import pytest
 
 from compacting_client import DropOldest
 from compacting_client.core.measure import Measure
+from compacting_client.core.tokens import dump
 from compacting_client.formats import gemini_contents as gemini
 from compacting_client.formats.base import Unreadable, Usage
 from compacting_client.formats.gemini_contents.parts import media_tokens
@@ -196,7 +197,8 @@ def test_what_is_cached_on_the_server_is_left_alone(name: str) -> None:
 def test_media_by_the_providers_formula(part: Json, tokens: int) -> None:
     """Pictures by tile, documents by page, sound and film by the second; never by the length of their base64."""
     assert media_tokens(part) == tokens
-    data, extra = gemini.read({"contents": [user("see", part)]}).reader.weigh(user("see", part))
+    light, media = gemini.read({"contents": [user("see", part)]}).reader.light([user("see", part)])
+    data, extra = dump(light[0]), media.get(0, 0)
     assert extra == tokens
     assert len(data) < 200
 
@@ -204,7 +206,7 @@ def test_media_by_the_providers_formula(part: Json, tokens: int) -> None:
 def test_media_inside_a_response_is_counted_too() -> None:
     """A tool may answer with a picture (Gemini 3)."""
     answer = {"functionResponse": {"name": "f", "response": {}, "parts": [inline("image/png", picture(10, 10))]}}
-    assert gemini.read({"contents": [user(answer)]}).reader.weigh(user(answer))[1] == 258
+    assert gemini.read({"contents": [user(answer)]}).reader.light([user(answer)])[1] == {0: 258}
 
 
 def test_many_unreadable_pictures_are_no_zero() -> None:

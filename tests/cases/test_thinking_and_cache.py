@@ -382,7 +382,7 @@ def test_a_tool_loop_does_not_move_the_cut_at_each_step(api: str, marked: bool, 
     """The same for an agent: its requests come after every tool result, and may bear a mark on the newest."""
     body = body_of("116", api)
     talk = twice(twice(body))
-    wrapped = line(api, DropOldest(int(line(api, 1).size(talk) * 0.4)))
+    wrapped = line(api, DropOldest(int(line(api, 1).size(talk) * 0.4), keep_tail=1, target=0.1))
     steps, before, moved = list(growing(talk)), list[Any](), 0
     for step in steps:
         trip = wrapped.send(marked_at_its_end(step) if marked else step)
@@ -394,7 +394,11 @@ def test_a_tool_loop_does_not_move_the_cut_at_each_step(api: str, marked: bool, 
 
 
 def marked_at_its_end(body: Body) -> Body:
-    """A cache mark on the last block of the last message, as caching guides advise."""
-    *rest, last = copy.deepcopy(body["messages"])
-    *blocks, end = blocks_of(last)
-    return {**body, "messages": [*rest, {**last, "content": [*blocks, {**MARK, **end}]}]}
+    """Cache marks on the last blocks of the last four messages, as caching guides advise."""
+    return {**body, "messages": [*body["messages"][:-4], *map(marked_message, body["messages"][-4:])]}
+
+
+def marked_message(message: Body) -> Body:
+    """A message with a mark on its last block; one without content as it is."""
+    blocks = [{**block} for block in blocks_of(message)]
+    return {**message, "content": [*blocks[:-1], {**blocks[-1], **MARK}]} if blocks else message

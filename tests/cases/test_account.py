@@ -32,6 +32,7 @@ from tests.cases.sound import assert_sound
 MakeLine = Callable[..., Line]
 each_api = pytest.mark.parametrize("api", APIS)
 SMALL = DropOldest(60, keep_head=1, keep_tail=2)
+CROWDED = "a store keeps the 8 newest entries of an opening exchange: with a ninth conversation every cut is made anew"
 CALLBACKS = ("on_event", "on_drop", "on_reuse", "on_report")
 
 
@@ -194,6 +195,26 @@ async def _gathered(provider: Provider, api: str, events: EventCapture) -> list[
 
 def _words(value: Any) -> set[str]:
     return {part[:3] for part in json.dumps(value).split("word-")[1:]}
+
+
+@covers("162", "021")
+@pytest.mark.parametrize("many", [8, pytest.param(9, marks=pytest.mark.xfail(strict=True, reason=CROWDED))])
+@each_api
+def test_conversations_that_open_alike_keep_their_cuts(api: str, many: int, line: MakeLine) -> None:
+    """A fleet of agents with one task text, in turns on one client: each finds its own cut again, fewer than one in five moves."""
+    wrapped, before, moved = line(api, DropOldest(1000, keep_tail=2)), dict[int, list[Any]](), 0
+    for step in range(26):
+        for number in range(many):
+            messages: list[Body] = [
+                {"role": "user", "content": "Review the change."},
+                *turn("Which one?", f"{number}."),
+            ]
+            for n in range(step):
+                messages += turn(f"{number}-{n} " + "say " * 35, f"{number}-{n} " + "ask " * 35)
+            trip = wrapped.send({"model": OLDER, "max_tokens": 9, "messages": messages})
+            moved += trip.messages[: len(before.get(number, ()))] != before.get(number, [])
+            before[number] = trip.messages
+    assert 0 < moved < 26 * many / 5
 
 
 # ---------------------------------------------------------------------------------------------- facts

@@ -8,9 +8,10 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import anthropic
 import openai
 import pytest
+from anthropic.types import Message
+from openai.types.chat import ChatCompletion
 from pydantic import BaseModel
 
 from compacting_client import DropOldest, compacting, control, is_compacting
@@ -77,7 +78,7 @@ def test_gathered_calls_are_awaited_and_answered(api: str, provider: Provider) -
         gc.collect()
     assert not [each for each in seen if "never awaited" in str(each.message)]
     assert not any(map(inspect.isawaitable, responses))
-    assert {type(each) for each in responses} <= {openai.types.chat.ChatCompletion, anthropic.types.Message}
+    assert {type(each) for each in responses} <= {ChatCompletion, Message}
 
 
 # ---------------------------------------------------------------------------------------------- typed messages

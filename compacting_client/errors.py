@@ -49,6 +49,9 @@ class BudgetError(CompactingError):
         super().__init__(message)
         self.report = report
 
+    def __reduce__(self) -> tuple[type[BudgetError], tuple[str, Report]]:
+        return type(self), (str(self), self.report)  # so that it passes between processes
+
 
 class UnsupportedClientError(CompactingError, TypeError):
     """``compacting()`` was given something that is no client of a supported SDK.  The message says what to pass."""

@@ -5,8 +5,11 @@ No event carries text of the conversation but ``messages``, which stays out of `
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal, cast
+
+from compacting_client.core.tokens import dump
 
 __all__ = [
     "CompactionApplied",
@@ -34,7 +37,10 @@ class Event:
 
     def as_dict(self, *, content: bool = False) -> dict[str, Any]:
         """``name`` and the fields, as JSON-like data; with the ``messages`` only if `content`."""
-        shown = {each.name: getattr(self, each.name) for each in fields(self) if content or each.name != "messages"}
+        shown = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "messages"}
+        messages = getattr(self, "messages", None)
+        if content and messages is not None:  # typed objects may be in them
+            shown["messages"] = json.loads(dump(messages).decode("utf-8", "surrogatepass"))
         return {
             "name": self.name,
             **{

@@ -365,7 +365,7 @@ def _budget(value: Any) -> float:
 
 def _kept(name: str, value: Any) -> float:
     """How many messages an end keeps: fractions count up, less than 0 is 0, infinity is all."""
-    if _is_number(value) and not math.isnan(value):
+    if _is_number(value) and (isinstance(value, int) or not math.isnan(value)):
         return max(value, 0)
     raise ConfigError(f"{name} must be a number of messages, not {reprlib.repr(value)}")
 

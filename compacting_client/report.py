@@ -65,6 +65,10 @@ class Report:
     def _details(self) -> tuple[list[ContentDropped], list[ContentReplaced], list[ContentReused]]:
         return self.details()  # built when first asked for: a long history has thousands of units
 
+    def __getstate__(self) -> dict[str, Any]:
+        _ = self._details  # what is built on demand cannot be built in another process
+        return {name: value for name, value in self.__dict__.items() if name != "details"}
+
     @property
     def dropped(self) -> list[ContentDropped]:
         """Everything that is absent from this request, oldest first, each with `since`: how many requests ago it went."""

@@ -10,7 +10,7 @@ from compacting_client.errors import ConfigError
 from compacting_client.logs import checked_logger
 from compacting_client.memory import InProcess, Store
 from compacting_client.policies import DropOldest, Policy
-from compacting_client.validation import flag, function
+from compacting_client.validation import flag, function, is_async
 
 __all__ = ["Settings", "policy_of"]
 
@@ -47,6 +47,10 @@ class Settings:
         is_store = isinstance(self.memory, Store)  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
         if not is_store or isinstance(self.memory, type):
             raise ConfigError(f"memory must be a store such as memory.InProcess(), or None, not {self.memory!r}")
+        if any(is_async(getattr(self.memory, name)) for name in ("recall", "remember", "reuse", "forget")):
+            raise ConfigError(
+                f"memory must have plain methods, not async ones (async clients run them in a thread): {self.memory!r}"
+            )
         checked_logger(self.logger)
 
 

@@ -7,7 +7,7 @@ name?}`) is built only when somebody asks to see it.  Sizes, digests and pairing
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from compacting_client.core.exchanges import Exchanges, pair
 
@@ -144,8 +144,13 @@ class Conversation:
 def called(message: Message) -> list[tuple[str, str]]:
     """The id and the tool's name of each call of a neutral message."""
     calls: list[Message] = message.get("tool_calls") or []
-    functions: list[Message] = [call.get("function") or call.get("custom") or {} for call in calls]
-    return [(str(call.get("id")), str(function.get("name"))) for call, function in zip(calls, functions, strict=True)]
+    found: list[tuple[str, str]] = []
+    for call in calls:
+        function = call.get("function") or call.get("custom")
+        name = cast("Message", function).get("name") if isinstance(function, dict) else None
+        if isinstance(name, str):
+            found.append((str(call.get("id")), name))
+    return found
 
 
 def _alternates(roles: Sequence[str], calls: Mapping[int, Sequence[str]]) -> bool:

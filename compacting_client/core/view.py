@@ -136,6 +136,8 @@ def base_pins(conversation: Conversation) -> set[int]:
     pins.update(owner[start : start + 1])
     after = [index for index in range(start, len(roles)) if roles[index] != SYSTEM]
     pins.update(owner[index] for index in after[-1:])
-    exchanges = [index for index in after if index in conversation.calls]
-    pins.update(owner[index] for index in exchanges[-1:])
+    batch = [index for index in after if index in conversation.calls][-1:]
+    while batch and batch[-1] - 1 in conversation.calls and batch[-1] > start:  # a parallel batch over several items
+        batch.append(batch[-1] - 1)
+    pins.update(owner[index] for index in batch)
     return pins

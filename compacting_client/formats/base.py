@@ -99,8 +99,9 @@ def drained(body: Mapping[str, Any], *fields: str) -> Mapping[str, Any]:
         value = once.get(name, body.get(name))
         if isinstance(value, (list, tuple)):
             items = cast("Sequence[Any]", value)
-            if any(_is_iterable(get(item, "content")) for item in items):
-                once[name] = [_with_list(item) for item in items]
+            listed = [_with_lists(item) for item in items]
+            if any(new is not item for new, item in zip(listed, items, strict=True)):
+                once[name] = listed
     return {**body, **once} if once else body
 
 
@@ -114,9 +115,19 @@ def _is_iterable(value: Any) -> bool:
     return isinstance(value, Iterable) and not callable(getattr(cast("Any", value), "model_dump", None))
 
 
-def _with_list(item: Any) -> Any:
+def _with_lists(item: Any) -> Any:
+    """An item, or a block of one, with the iterables in its content made lists; the same object where there are none."""
     content = get(item, "content")
-    return {**(as_dict(item) or {}), "content": list(content)} if _is_iterable(content) else item
+    if type(content) is str or content is None:
+        return item
+    if _is_iterable(content):
+        return {**(as_dict(item) or {}), "content": [_with_lists(block) for block in content]}
+    if isinstance(content, (list, tuple)):
+        blocks = cast("Sequence[Any]", content)
+        listed = [_with_lists(block) for block in blocks]
+        if any(new is not block for new, block in zip(listed, blocks, strict=True)):
+            return {**(as_dict(item) or {}), "content": listed}
+    return item
 
 
 def get(value: Any, name: str) -> Any:

@@ -6,6 +6,7 @@ Rules and their wording: the provider's errors as quoted in public reports (name
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import NoneType
 from typing import Any, cast
 
 from compacting_client.core.conversation import SYSTEM, Conversation, Message
@@ -27,8 +28,8 @@ _ROLES = {
     "tool": "tool",
     "function": "tool",
 }
-_MEDIA = frozenset({"image_url", "input_audio", "video_url", "file"})
-_KNOWN_PARTS = _MEDIA | {"text", "refusal", "thinking", "reference", "document_url"}
+_MEDIA = frozenset({"image_url", "input_audio", "video_url", "document_url", "file"})
+_KNOWN_PARTS = _MEDIA | {"text", "refusal", "thinking", "reference"}
 
 
 def held(body: Mapping[str, Any]) -> str | None:
@@ -172,9 +173,14 @@ class _Reader:
         shown, tokens = list(items), dict[int, int]()
         for index, item in enumerate(items):
             parts: Any = item.get("content")
-            if type(parts) is not list:
+            if (
+                type(item.get("audio")) is dict and "data" in item["audio"]
+            ):  # an answer in sound, as the SDK returned it
+                tokens[index] = media.audio_tokens(str(item["audio"]["data"]), "")
+                shown[index] = {**item, "audio": None}
+            if type(parts) is str or not isinstance(parts, (list, tuple)):
                 continue
-            parts = cast("list[Any]", parts)
+            parts = cast("Sequence[Any]", parts)
             if any(kind(part) in _MEDIA for part in parts):
                 heavy = [part for part in parts if kind(part) in _MEDIA]
                 tokens[index] = sum(map(_media_tokens, heavy))
@@ -224,9 +230,15 @@ def _calls(item: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The tool calls of an assistant message, a `function_call` of the older kind included."""
     asked = item.get("tool_calls")
     if isinstance(asked, (list, tuple)) and asked:
-        return [call for each in cast("Sequence[Any]", asked) if (call := as_dict(each)) is not None]
+        calls = [call for each in cast("Sequence[Any]", asked) if (call := as_dict(each)) is not None]
+        return [call if type(call.get("function")) in (dict, NoneType) else _plain_call(call) for call in calls]
     older = as_dict(item.get("function_call"))
     return [{"id": f"function:{older.get('name')}", "type": "function", "function": older}] if older else []
+
+
+def _plain_call(call: Mapping[str, Any]) -> dict[str, Any]:
+    """A call whose function is a typed object, or nothing that could be one."""
+    return {**call, "function": as_dict(call.get("function")) or {}}
 
 
 def _call_id(call: Any) -> str:
@@ -258,14 +270,14 @@ def _text(value: Any) -> Any:
 
 def _media_tokens(part: Mapping[str, Any]) -> int:
     what = part["type"]
-    data = as_dict(part.get(what)) or {}
+    data = as_dict(part.get(what)) or {"url": part.get(what)}
     if what == "image_url":
         return _picture_tokens(str(data.get("url") or ""), data.get("detail"))
     if what == "input_audio":
         return media.audio_tokens(str(data.get("data") or ""), str(data.get("format") or ""))
     if what == "video_url":
         return media.video_tokens(str(data.get("url") or ""))
-    return media.document_tokens(str(data.get("file_data") or ""))
+    return media.document_tokens(str(data.get("file_data") or data.get("url") or ""))
 
 
 def _picture_tokens(url: str, detail: Any) -> int:

@@ -65,8 +65,9 @@ class DropOldest(Policy):
         """The oldest units of the middle, then of the tail."""
         head, tail = view.ends(self.keep_head, self.keep_tail)
         if self.target == 1.0:
-            middle = (unit for unit in view.units() if unit not in head | tail | view.pinned)
-            dropped, left = _drop(view, ((unit,) for unit in middle), set(), view.total, self.budget)
+            stays = head | tail | view.pinned
+            middle = ((unit,) for unit in view.units() if unit not in stays)
+            dropped, left = _drop(view, middle, set(), view.total, self.budget)
         else:
             dropped, left = self._with_room(view, head, tail)
         if not dropped or (left > self.budget and self.target < 1.0 and view.total - left < _WORTH * self.budget):
@@ -74,13 +75,19 @@ class DropOldest(Policy):
         return Choice(frozenset(dropped), "tokens", left <= self.budget, self.budget, self.target * self.budget)
 
     def _with_room(self, view: View, head: set[int], tail: set[int]) -> tuple[set[int], float]:
-        """From the middle down to the target.  If that is not even the budget, on to the budget: with the tail, then without whole turns."""
+        """From the middle, down to the target; if that is not even the budget, from the tail too, and at last not by whole turns.
+
+        A tail that has to shrink gives half of what a new cut gives: enough that the next turn does not cut again, and no more.
+        """
         budget, stays = self.budget, head | view.pinned
         dropped, left = _drop(view, _in_order(view, stays | tail), set(), view.total, self.target * budget)
-        dropped, left = _drop(view, _in_order(view, stays), dropped, left, budget)
-        broken, less = _drop(view, ((unit,) for unit in view.units() if unit not in stays), set(dropped), left, budget)
-        if less <= budget:  # half turns, which strict templates refuse, only where they make the difference
-            dropped, left = broken, less
+        if left > budget:
+            dropped, left = _drop(view, _in_order(view, stays), dropped, left, (1 + self.target) / 2 * budget)
+        if left > budget:
+            rest = ((unit,) for unit in view.units() if unit not in stays)
+            broken, less = _drop(view, rest, set(dropped), left, budget)
+            if less <= budget:  # half turns, which strict templates refuse, only where they make the difference
+                dropped, left = broken, less
         mended = view.mended(dropped)
         left += sum(map(view.size, dropped - mended)) - sum(map(view.size, mended - dropped))
         return mended, left

@@ -25,7 +25,7 @@ def line(provider: Provider) -> Callable[..., bench.Line]:
     return make
 
 
-@pytest.fixture(params=[pytest.param(6, id="coarse"), pytest.param(70, id="fine", marks=pytest.mark.full)])
+@pytest.fixture(params=[pytest.param(4, id="coarse"), pytest.param(70, id="fine", marks=pytest.mark.full)])
 def sweep(request: pytest.FixtureRequest) -> Callable[[int], range]:
     """`sweep(size)`: budgets from next to nothing up to a size; many of them only in the full run."""
     return lambda size: range(9, size, max(1, (size - 9) // request.param))

@@ -201,7 +201,7 @@ def _words(value: Any) -> set[str]:
 @pytest.mark.parametrize("many", [8, pytest.param(9, marks=pytest.mark.xfail(strict=True, reason=CROWDED))])
 @each_api
 def test_conversations_that_open_alike_keep_their_cuts(api: str, many: int, line: MakeLine) -> None:
-    """A fleet of agents with one task text, in turns on one client: each finds its own cut again, fewer than one in five moves."""
+    """Many runs of one task text, in turns on one client: each finds its own cut again, fewer than one in five moves."""
     wrapped, before, moved = line(api, DropOldest(1000, keep_tail=2)), dict[int, list[Any]](), 0
     for step in range(26):
         for number in range(many):

@@ -65,7 +65,7 @@ def read(body: Mapping[str, Any]) -> Conversation:
         fixed=frozenset(fixed if opening is None else fixed | {opening}),
         opens_with_user=True,
         binds=binds,
-        waits="open thinking loop" if binds and enabled and roles and roles[-1] == "tool" else None,
+        waits="open thinking loop" if binds and enabled and thinking.loop_is_open(roles) else None,
     )
 
 
@@ -221,7 +221,8 @@ class _Reader:
             else:
                 rest.append(block)
         if rest or calls or not shown:
-            message: Message = {"role": item.get("role"), "content": _text(rest) if rest else None if calls else ""}
+            role = item.get("role") if item.get("role") in ("assistant", SYSTEM) else "user"
+            message: Message = {"role": role, "content": _text(rest) if rest else None if calls else ""}
             shown.append({**message, "tool_calls": calls} if calls else message)
         return shown
 
@@ -283,7 +284,8 @@ def _without_media(blocks: Sequence[Any]) -> tuple[list[Any], int]:
         ):
             shown, inside = _without_media(cast("Sequence[Any]", inner["content"]))
             tokens += inside
-            light.append({**block, "content": shown} if inside else each)
+            changed = {"source": {**source, "content": shown}} if inner is source else {"content": shown}
+            light.append({**block, **changed} if inside else each)
         else:
             light.append(each)
     return light, tokens

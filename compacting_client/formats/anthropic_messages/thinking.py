@@ -16,6 +16,7 @@ __all__ = [
     "THINKING",
     "binds",
     "enabled",
+    "loop_is_open",
     "opening",
     "refused_binding",
     "starts_with_thinking",
@@ -50,12 +51,17 @@ def starts_with_thinking(blocks: Sequence[Any]) -> bool:
     return bool(blocks) and kind(blocks[0]) in THINKING
 
 
+def loop_is_open(roles: Sequence[str]) -> bool:
+    """Whether the history ends in tool results, system messages aside."""
+    return next((role for role in reversed(roles) if role != "system"), None) == "tool"
+
+
 def opening(roles: Sequence[str], blocks: Sequence[Sequence[Any]]) -> int | None:
     """The assistant item that opens the tool loop which the history ends in, if it has to stay; None where every later one could open it."""
-    if not roles or roles[-1] != "tool":
+    if not loop_is_open(roles):
         return None
     first = len(roles)
-    while first and roles[first - 1] in ("assistant", "tool"):
+    while first and roles[first - 1] in ("assistant", "tool", "system"):
         first -= 1
     steps = [index for index in range(first, len(roles)) if roles[index] == "assistant"]
     if not steps or not starts_with_thinking(blocks[steps[0]]):

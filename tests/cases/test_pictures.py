@@ -70,19 +70,10 @@ MEDIA: dict[str, tuple[str, Body]] = {
         {"type": "document", "source": {"type": "content", "content": [picture(CLAUDE, png(800, 600))]}},
     ),
 }
-AS_TEXT = {
-    "claude document of pictures": "pictures in a document of source type content are counted as text",
-}
 
 
 @covers("062")
-@pytest.mark.parametrize(
-    "media",
-    [
-        pytest.param(name, marks=[pytest.mark.xfail(strict=True, reason=AS_TEXT[name])] if name in AS_TEXT else [])
-        for name in MEDIA
-    ],
-)
+@pytest.mark.parametrize("media", MEDIA)
 def test_media_of_every_kind_count_by_what_is_read_of_them(media: str, line: MakeLine) -> None:
     """Neither nothing nor the length of their base64, in a question, an old turn, or a tool's result."""
     api, block = MEDIA[media]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Generic, TypeVar
 
-from compacting_client.bindings import bind, bound, described, forms, owner
+from compacting_client.bindings import bind, bound, described, formats_of, owner
 from compacting_client.core.measure import Measure
 from compacting_client.core.prefix import OPENING
 from compacting_client.core.recognition import Recognition
@@ -123,7 +123,7 @@ class Control(Generic[ClientT]):
         if memory_key is not None and is_async(memory_key):
             raise ConfigError("forget(messages) cannot await memory_key, which is async; forget() forgets all")
         listed = list(messages)
-        keys = {key for wire in forms if (key := self._key(wire, listed)) is not None}
+        keys = {key for wire in formats_of(self._client) if (key := self._key(wire, listed)) is not None}
         if not keys:
             raise ConfigError(
                 "messages must be the list that a call of this client takes, with at least the first message and the answer to it"

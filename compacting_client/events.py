@@ -9,8 +9,6 @@ import json
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal, cast
 
-from compacting_client.core.tokens import dump
-
 __all__ = [
     "CompactionApplied",
     "CompactionRecovered",
@@ -40,7 +38,7 @@ class Event:
         shown = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "messages"}
         messages = getattr(self, "messages", None)
         if content and messages is not None:  # typed objects may be in them
-            shown["messages"] = json.loads(dump(messages).decode("utf-8", "surrogatepass"))
+            shown["messages"] = json.loads(json.dumps(messages, default=_plain))
         return {
             "name": self.name,
             **{
@@ -48,6 +46,11 @@ class Event:
                 for key, value in shown.items()
             },
         }
+
+
+def _plain(value: Any) -> Any:
+    dumped = getattr(value, "model_dump", None)
+    return dumped(mode="json", exclude_none=True) if callable(dumped) else repr(value)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,9 +8,10 @@ from typing import Any, Protocol
 
 from compacting_client.bindings import google, stainless
 from compacting_client.errors import UnsupportedClientError
+from compacting_client.formats.base import Format
 from compacting_client.session import Session
 
-__all__ = ["bind", "bound", "described", "forms", "is_async_client", "owner"]
+__all__ = ["bind", "bound", "described", "formats_of", "is_async_client", "owner"]
 
 _WANTED = (
     "pass a client of the OpenAI, Anthropic or Google Gen AI SDK, sync or async, such as OpenAI(), AsyncAnthropic() or "
@@ -20,6 +21,9 @@ _WANTED = (
 
 class _Binding(Protocol):
     """What each module of this package offers."""
+
+    @property
+    def FORMATS(self) -> Sequence[Format]: ...  # noqa: N802 - a module constant, seen through the protocol
 
     def supports(self, client: Any) -> bool: ...
 
@@ -31,7 +35,6 @@ class _Binding(Protocol):
 
 
 _BINDINGS: Sequence[_Binding] = (stainless, google)
-forms = (*stainless.FORMATS, *google.FORMATS)
 
 
 def is_async_client(client: Any) -> bool:
@@ -50,6 +53,11 @@ def bind(client: Any, session: Session) -> Any:
 def bound(client: Any) -> Session | None:
     """The session of a wrapped client; None for any other object."""
     return next((found for binding in _BINDINGS if (found := binding.session_of(client)) is not None), None)
+
+
+def formats_of(client: Any) -> Sequence[Format]:
+    """The wire formats that a client speaks."""
+    return next(binding for binding in _BINDINGS if binding.supports(client)).FORMATS
 
 
 def owner(method: Any) -> Any:

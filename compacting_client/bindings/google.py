@@ -10,18 +10,19 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from compacting_client import lifecycle
 from compacting_client.bindings.google_requests import GEMINI, ApiClient, Proxy, Tie
+from compacting_client.formats.base import Format
 from compacting_client.report import Report
 from compacting_client.session import Session
 from compacting_client.shell import afinish, arun, finish, run
 
 __all__ = ["FORMATS", "api_client_of", "bind", "is_async", "session_of", "supports"]
 
-FORMATS = (GEMINI,)
+FORMATS: Sequence[Format] = (GEMINI,)
 _CALLS = ("generate_content", "generate_content_stream")
 _INTERACTIONS = "gemini-interactions"  # read by nobody yet: said so, rather than passed by in silence
 

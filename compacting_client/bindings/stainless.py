@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from compacting_client import lifecycle
@@ -24,7 +24,7 @@ __all__ = ["FORMATS", "bind", "is_async", "session_of", "supports"]
 
 _CHAT: Format = openai_chat
 _MESSAGES: Format = anthropic_messages
-FORMATS = (_CHAT, _MESSAGES)
+FORMATS: Sequence[Format] = (_CHAT, _MESSAGES)
 _SDKS = ("openai", "anthropic")
 _ROUTES: dict[str, Format] = {"/chat/completions": _CHAT, "/v1/messages": _MESSAGES}
 _LEFT_ALONE = {"/responses": "openai-responses"}  # read by nobody yet: said so, rather than passed by in silence

@@ -239,7 +239,23 @@ def _plan(outcome: Outcome, attempt: _Attempt) -> Plan:
         gone.update(index for unit in attempt.choice.units for index in conversation.exchanges.unit(unit))
         if conversation.binds:
             strip = (min(gone) if strip is None else min(*gone, strip[0]), len(conversation))
-    return Plan(tuple(sorted(gone)), strip if conversation.binds else None)
+    return Plan(tuple(sorted(gone)), _with_older_thinking(conversation, gone, strip))
+
+
+def _with_older_thinking(
+    conversation: Conversation, gone: set[int], strip: tuple[int, int] | None
+) -> tuple[int, int] | None:
+    """Where the newest answer goes with its thinking, the one that is newest then loses its own.
+
+    A provider that compares the latest answer's thinking with what it gave would find another in its place.
+    """
+    answers = (
+        [index for index, role in enumerate(conversation.roles) if role == "assistant"] if conversation.thinking else []
+    )
+    newest = next((index for index in reversed(answers) if index not in gone), None)
+    if newest is None or newest == answers[-1] or not conversation.thinking.issuperset((newest, answers[-1])):
+        return strip
+    return min(newest, strip[0]) if strip is not None else newest, len(conversation)
 
 
 def _whole_turns(view: View, goal: Tokens) -> set[int]:

@@ -51,6 +51,7 @@ class Conversation:
     ``fixed``      items that are never cut, by a rule of the format
     ``opens_with_user``   the provider wants a user turn first
     ``alternates``        user and assistant texts take turns: some servers' templates insist on it
+    ``thinking``   items that hold signed thinking
     ``binds``      signed thinking is bound to what stood before it when it was made
     ``waits``      why no new edit may be made now, or None
     """
@@ -72,6 +73,7 @@ class Conversation:
         "opens_with_user",
         "reader",
         "roles",
+        "thinking",
         "tools",
         "waits",
     )
@@ -92,6 +94,7 @@ class Conversation:
         tools: Any = None,
         fixed: frozenset[int] = frozenset(),
         opens_with_user: bool = False,
+        thinking: frozenset[int] = frozenset(),
         binds: bool = False,
         waits: str | None = None,
     ) -> None:
@@ -99,7 +102,7 @@ class Conversation:
         self.items, self.roles = items, roles
         self.calls, self.answers, self.links = calls, answers, links
         self.counts, self.head, self.tools, self.fixed = counts, head, tools, fixed
-        self.opens_with_user, self.binds, self.waits = opens_with_user, binds, waits
+        self.opens_with_user, self.thinking, self.binds, self.waits = opens_with_user, thinking, binds, waits
         self.exchanges: Exchanges = pair(calls, answers, links, size=len(items))
         self._names: dict[int, dict[str, str]] = {}
         self.alternates = _alternates(roles, calls)

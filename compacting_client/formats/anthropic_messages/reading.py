@@ -64,6 +64,9 @@ def read(body: Mapping[str, Any]) -> Conversation:
         tools=body["tools"] if given(body.get("tools")) else None,
         fixed=frozenset(fixed if opening is None else fixed | {opening}),
         opens_with_user=True,
+        thinking=frozenset(
+            index for index, parts in enumerate(blocks) if any(kind(part) in thinking.THINKING for part in parts)
+        ),
         binds=binds,
         waits="open thinking loop" if binds and enabled and thinking.loop_is_open(roles) else None,
     )

@@ -20,7 +20,13 @@ from compacting_client.report import Report, Verdict
 __all__ = ["applied", "details", "fill", "fresh_events", "memory_failed", "rejected", "verdicts"]
 
 _THOUGHT_BEFORE = "thinking from before an edit"
-_REASONS = {"tokens": "over the token budget", None: "remembered cut"}
+_REASONS = {
+    "tokens": "over the token budget",
+    "turns": "older than the kept turns",
+    "tool_results": "completed tool sequence",
+    "policy": "decided by the policy",
+    None: "remembered cut",
+}
 
 
 def fill(report: Report, outcome: Outcome, budget: float | None) -> None:

@@ -2,5 +2,6 @@
 
 from compacting_client.policies.base import Policy
 from compacting_client.policies.drop_oldest import DropOldest
+from compacting_client.policies.keep_turns import KeepTurns
 
-__all__ = ["DropOldest", "Policy"]
+__all__ = ["DropOldest", "KeepTurns", "Policy"]

@@ -7,12 +7,13 @@ from collections.abc import Generator
 from typing import Any
 
 from compacting_client.core.conversation import SYSTEM, Conversation, Message
+from compacting_client.core.edits import Edits, rendered
 from compacting_client.core.effects import Ask, Effect
 from compacting_client.core.plan import Plan
 from compacting_client.core.tokens import dump, dump_each, estimate, of_length, utf16_length
 from compacting_client.errors import PolicyError
 
-__all__ = ["Measure", "measure", "sizes_without_thinking"]
+__all__ = ["Measure", "measure", "resized", "sizes_without_thinking"]
 
 Tokens = float
 """Whole numbers, unless the caller's own counter gives others."""
@@ -118,3 +119,19 @@ def sizes_without_thinking(measured: Measure, conversation: Conversation, plan: 
         cut = measured.size_of(item) - (measured.size_of(left) if left is not None else 0)
         smaller[index] = max(0, measured.sizes[index] - cut)
     return smaller
+
+
+def resized(
+    measured: Measure, conversation: Conversation, edits: Edits, counter: Any
+) -> Generator[Effect, Any, dict[int, Tokens]]:
+    """Tokens of each item that `edits` change, with those of an own item before it.  Raises PolicyError as `measure` does."""
+    found: dict[int, Tokens] = {}
+    for index, edit in edits.by_item().items():
+        items = rendered(conversation.reader, conversation.items[index], edit)
+        if counter is None:
+            found[index] = sum(map(measured.size_of, items))
+        else:
+            shown = [message for item in items for message in conversation.neutral(index, item)]
+            counted = yield Ask("counter", counter, shown)
+            found[index] = sum(_checked(value) for value in counted)
+    return found

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
+from compacting_client.core.edits import NO_EDITS, Edits
+
 __all__ = ["OPENING", "Chain", "Entry", "Gap"]
 
 OPENING = 2
@@ -31,7 +33,7 @@ class Entry:
 
     It holds while a history begins with the `length` items whose chained digest is `digest`.  `edited_at` is the length of the history when
     it was made; `place`, where the sent history was first changed: signed thinking in [place, edited_at) is stripped.  `policy` is the
-    fingerprint of the policy that made it.
+    fingerprint of the policy that made it; `edits`, by positions, what it shortened and inserted.
     """
 
     length: int
@@ -40,6 +42,7 @@ class Entry:
     edited_at: int
     policy: str
     place: int | None = None
+    edits: Edits = NO_EDITS
 
 
 class Chain:

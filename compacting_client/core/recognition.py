@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any
 
 from compacting_client.core.conversation import SYSTEM, Conversation
+from compacting_client.core.edits import Edits
 from compacting_client.core.effects import Ask, Effect, Recall
 from compacting_client.core.measure import Measure
 from compacting_client.core.plan import Plan
@@ -73,17 +74,23 @@ class Recognition:
         """`plan` as an entry; `ages`: unit -> how many requests ago it went; `place`: where stripping begins, as a position."""
         owner = self._conversation.exchanges.owner
         gaps = self._gaps((index, ages.get(owner[index], 0)) for index in plan.gone)
-        length = gaps[-1].stop if gaps else min(OPENING, len(self.history))
+        edits = plan.edits.moved(self.position) if plan.edits else plan.edits
+        ends = [gaps[-1].stop] if gaps else []
+        length = max((*ends, *(place + 1 for place in edits.places())), default=min(OPENING, len(self.history)))
         digest = self._chain.at(length)
         if digest is None:
             chain = self._chain if length > self._chain.length else Chain()
             yield from self._extend(chain, length, (length,))
             digest = chain.at(length)
-        return Entry(length, str(digest), gaps, len(self.history), self._policy, place)
+        return Entry(length, str(digest), gaps, len(self.history), self._policy, place, edits)
 
     def items(self, entry: Entry) -> list[int]:
         """The indexes of the items that an entry drops."""
         return [self.history[place] for gap in entry.gaps for place in range(gap.start, gap.stop)]
+
+    def edits(self, entry: Entry) -> Edits:
+        """What an entry shortens and inserts, by indexes."""
+        return entry.edits.moved(self.index) if entry.edits else entry.edits
 
     def ages(self, entry: Entry, uses: int) -> dict[int, int]:
         """Unit -> how many requests ago it went, when `entry` is used for the so-and-so-many-th time."""

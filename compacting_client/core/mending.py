@@ -1,0 +1,224 @@
+"""What a function made of the messages, turned into a decision: matched, checked and mended (DESIGN 2).
+
+The function sees copies.  Each message that it returns is matched by identity, then by `tool_call_id`, then with the first unused equal
+message that keeps the order.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from compacting_client.core.conversation import Message
+from compacting_client.core.edits import Inserted, Shortened, placed
+from compacting_client.core.tokens import dump, estimate
+from compacting_client.core.view import Choice, View
+from compacting_client.errors import PolicyError
+
+__all__ = ["Shown", "asked", "decided"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One neutral message and what it stands for: part `part` of item `at`, or an inserted text; ``at=None``: kept outside the history."""
+
+    message: Message
+    at: int | None = None
+    part: int = 0
+    inserted: Inserted | None = None
+
+
+def asked(view: View) -> tuple[list[Shown], list[Message]]:
+    """The messages that are there, and copies of them, which a function may change."""
+    conversation, edits = view.conversation, view.edits.by_item()
+    texts: dict[tuple[int, str], list[Shown]] = defaultdict(list)
+    for each in view.edits.inserted:
+        side = "end" if each.side == "end" else "start"
+        texts[each.at, side].append(Shown({"role": "user", "content": each.text}, each.at, inserted=each))
+    shown = [Shown(message) for message in conversation.head]
+    for index in range(len(conversation)):
+        if index in view.gone:
+            continue
+        shown += texts.get((index, "start"), ())
+        parts = edits[index].parts if index in edits else {}
+        for part, message in enumerate(conversation.neutral(index)):
+            now = {**message, "content": parts[part]} if part in parts else message
+            shown.append(Shown(now, index, part))
+        shown += texts.get((index, "end"), ())
+    return shown, [_copy(each.message) for each in shown]
+
+
+def decided(view: View, shown: Sequence[Shown], copies: Sequence[Message], returned: Any) -> Choice | None:
+    """The choice that `returned` stands for; None where it changes nothing.  Raises PolicyError for what cannot be sent."""
+    if not isinstance(returned, list):
+        raise PolicyError(f"the policy must return a list of messages, not {type(returned).__name__}")
+    messages = cast("list[Any]", returned)
+    for message in messages:
+        if not isinstance(message, dict):
+            raise PolicyError(f"the policy returned a list with a {type(message).__name__}; messages are dicts")
+    places = _matched(shown, copies, messages)
+    known = [place for place in places if place is not None]
+    if known != sorted(known):
+        raise PolicyError("the policy returned the messages in another order")
+    kept, whole = _parts([shown[place] for place in known]), _parts(shown)
+    unit = view.conversation.exchanges.unit
+    half = {first for first in view.units() if any(kept.get(index, 0) < whole[index] for index in unit(first))}
+    shortened = _shortened(shown, messages, places)
+    texts = _texts(len(view.conversation), shown, messages, places)
+    dropped = half - view.pinned
+    inserted = placed(view.conversation, view.gone | _items(view, dropped), texts)
+    if not any(each.side == "own" for each in inserted):
+        dropped = view.mended(dropped)
+        inserted = placed(view.conversation, view.gone | _items(view, dropped), texts)
+    gone = _items(view, dropped)
+    found = Choice(
+        frozenset(dropped),
+        "policy",
+        fits=True,
+        shortened=tuple(each for each in shortened if each.at not in gone),
+        inserted=inserted if inserted != view.edits.inserted else None,
+    )
+    return found or None
+
+
+def _items(view: View, units: set[int]) -> set[int]:
+    return {index for first in units for index in view.conversation.exchanges.unit(first)}
+
+
+def _parts(shown: Sequence[Shown]) -> dict[int, int]:
+    """Item -> how many of its messages are here."""
+    found: dict[int, int] = {}
+    for each in shown:
+        if each.at is not None and each.inserted is None:
+            found[each.at] = found.get(each.at, 0) + 1
+    return found
+
+
+def _matched(shown: Sequence[Shown], copies: Sequence[Message], messages: Sequence[Message]) -> list[int | None]:
+    """For each returned message, which of the shown ones it is; None: a new one."""
+    number = {id(each): place for place, each in enumerate(copies)}
+    places: list[int | None] = [None] * len(messages)
+    used: set[int] = set()
+    for index, message in enumerate(messages):
+        place = number.get(id(message))
+        if place is not None and place not in used and _is(shown[place].message, message):
+            places[index] = place
+            used.add(place)
+    if None in places:
+        _match_copies(shown, messages, places, used)
+    return places
+
+
+def _match_copies(
+    shown: Sequence[Shown], messages: Sequence[Message], places: list[int | None], used: set[int]
+) -> None:
+    """Fill in the places of copies: first where there is only one; then the first that keeps the order, calls beside their results."""
+    equal: dict[Any, list[int]] = defaultdict(list)
+    for place, each in enumerate(shown):
+        if place not in used:
+            equal[dump(each.message)].append(place)
+            equal[_call(each.message) or None].append(place)
+    keys = {index: dump(message) for index, message in enumerate(messages) if places[index] is None}
+    several = Counter(keys.values())
+    for index, key in keys.items():
+        if several[key] == len(equal.get(key, ())) == 1:
+            places[index] = equal[key][0]
+            used.add(equal[key][0])
+    bounds, bound = list[int](), len(shown)
+    for found in reversed(places):
+        bounds.append(bound)
+        bound = bound if found is None else found
+    last = -1
+    for index, (message, after) in enumerate(zip(messages, reversed(bounds), strict=True)):
+        place = places[index]
+        if place is None:
+            same_call = equal.get(_call(message), ()) if _call(message) else ()
+            free = [each for each in (*equal.get(keys[index], ()), *same_call) if each not in used]
+            if not free:
+                continue
+            place = places[index] = _best(message, free, last, after)
+            used.add(place)
+        last = place
+
+
+def _best(message: Message, free: Sequence[int], last: int, after: int) -> int:
+    """The first of several places that keeps the order; for a call the one before its results, for a result the one after its call."""
+    inside = [place for place in free if last < place < after] or free
+    beside = after - 1 if message.get("tool_calls") else last + 1
+    return beside if beside in inside else inside[0]
+
+
+def _is(message: Message, returned: Message) -> bool:
+    """Whether a copy is still the message that it was made of, or a tool result that was shortened in its place."""
+    return message == returned or bool(_call(message) and _call(message) == _call(returned))
+
+
+def _call(message: Message) -> str:
+    """The call that a tool result answers; "" for other messages."""
+    return str(message.get("tool_call_id")) if message.get("role") == "tool" else ""
+
+
+def _shortened(shown: Sequence[Shown], messages: Sequence[Message], places: Sequence[int | None]) -> list[Shortened]:
+    found: list[Shortened] = []
+    for message, place in zip(messages, places, strict=True):
+        content = message.get("content")
+        if place is None or content == shown[place].message.get("content"):
+            continue
+        at, part = shown[place].at, shown[place].part
+        if not isinstance(content, (str, list)):
+            raise PolicyError(
+                f"the policy gave a tool result a content of type {type(content).__name__}; text was expected"
+            )
+        if at is None or estimate(content) > estimate(shown[place].message.get("content")):
+            raise PolicyError("the policy made a tool result larger")
+        found.append(Shortened(at, part, _copy(content)))
+    return found
+
+
+def _texts(
+    end: int, shown: Sequence[Shown], messages: Sequence[Message], places: Sequence[int | None]
+) -> list[Inserted]:
+    """The inserted texts, old and new, in their order.  Raises PolicyError for new messages that are no text of user or assistant."""
+    found: list[Inserted] = []
+    at = end
+    for message, place in zip(reversed(messages), reversed(places), strict=True):
+        if place is None:
+            found.append(Inserted(at, "unplaced", _new_text(message)))
+            continue
+        each = shown[place]
+        if each.inserted is not None:
+            found.append(each.inserted)
+            at = each.inserted.at + (each.inserted.side == "end")
+        else:
+            at = 0 if each.at is None else each.at
+    return found[::-1]
+
+
+def _new_text(message: Message) -> str:
+    """The text of a new message."""
+    role, content = message.get("role"), message.get("content")
+    if role not in ("user", "assistant") or message.get("tool_calls") or message.get("tool_call_id"):
+        raise PolicyError(
+            f"the policy returned a new or changed message of role {role!r}; "
+            "only plain texts of user or assistant can be inserted, and only tool results shortened"
+        )
+    if isinstance(content, list):
+        parts = cast("list[Any]", content)
+        blocks = [cast("dict[str, Any]", part) for part in parts if isinstance(part, dict)]
+        texts = [block.get("text") for block in blocks if block.get("type") == "text"]
+        content = "\n".join(map(str, texts)) if len(texts) == len(parts) else None
+    if not isinstance(content, str) or not content.strip():
+        raise PolicyError(f"the policy inserted a {role} message without text")
+    return content
+
+
+def _copy(value: Any) -> Any:
+    """A copy of JSON-like data, the quick way."""
+    if isinstance(value, dict):
+        return {name: _copy(each) for name, each in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_copy(each) for each in cast("list[Any]", value)]
+    return value if value is None or isinstance(value, (str, int, float, bool)) else copy.deepcopy(value)

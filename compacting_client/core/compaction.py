@@ -17,7 +17,6 @@ from compacting_client.core.plan import NOTHING, Plan
 from compacting_client.core.prefix import Entry
 from compacting_client.core.recognition import Recognition
 from compacting_client.core.view import Choice, View, base_pins
-from compacting_client.errors import PolicyError
 
 __all__ = ["Decides", "Outcome", "Question", "compaction", "unchanged", "without_thinking"]
 
@@ -181,11 +180,16 @@ def _accepted(question: Question, outcome: Outcome, attempt: _Attempt) -> Genera
     plan = _plan(outcome, attempt)
     if not plan:
         return False
-    if broken := tuple(question.refused(plan)):
+    conversation, measured = outcome.conversation, outcome.measured
+    edited = yield from resized(measured, conversation, plan.edits, question.counter)
+    grown = sum(size - measured.sizes[index] for index, size in edited.items())
+    larger = grown > sum(
+        measured.sizes[index] for index in plan.gone
+    )  # what had to stay is more than what a policy reckoned with
+    if broken := ("larger",) if larger else tuple(question.refused(plan)):
         outcome.rejected.append((broken, attempt.instead))
         outcome.reason = "refused by its check"
         return False
-    conversation, measured = outcome.conversation, outcome.measured
     outcome.reason, outcome.plan, outcome.choice = None, plan, attempt.choice
     if attempt.found is not None:
         outcome.reused, outcome.uses = attempt.found[0], attempt.found[1] + 1
@@ -194,11 +198,7 @@ def _accepted(question: Question, outcome: Outcome, attempt: _Attempt) -> Genera
     for index in plan.gone:
         outcome.ages.setdefault(owner[index], 0)
     outcome.stripped = sizes_without_thinking(measured, conversation, plan)
-    outcome.edited = yield from resized(measured, conversation, plan.edits, question.counter)
-    if plan.edits and outcome.tokens_after > outcome.tokens_before:
-        raise PolicyError(
-            f"the policy made the history larger, from {outcome.tokens_before} to {outcome.tokens_after} tokens"
-        )
+    outcome.edited = edited
     return True
 
 

@@ -68,6 +68,8 @@ def decided(view: View, shown: Sequence[Shown], copies: Sequence[Message], retur
     half = {first for first in view.units() if any(kept.get(index, 0) < whole[index] for index in unit(first))}
     shortened = _shortened(shown, messages, places)
     texts = _texts(len(view.conversation), shown, messages, places)
+    if _grown(shown, messages, places):
+        raise PolicyError("the policy returned more than it was given")
     dropped = half - view.pinned
     inserted = placed(view.conversation, view.gone | _items(view, dropped), texts)
     if not any(each.side == "own" for each in inserted):
@@ -132,16 +134,16 @@ def _match_copies(
         bounds.append(bound)
         bound = bound if found is None else found
     last = -1
-    for index, (message, after) in enumerate(zip(messages, reversed(bounds), strict=True)):
-        place = places[index]
-        if place is None:
+    bounds.reverse()
+    for index, message in enumerate(messages):
+        if (match := places[index]) is None:
             same_call = equal.get(_call(message), ()) if _call(message) else ()
             free = [each for each in (*equal.get(keys[index], ()), *same_call) if each not in used]
             if not free:
                 continue
-            place = places[index] = _best(message, free, last, after)
-            used.add(place)
-        last = place
+            match = places[index] = _best(message, free, last, bounds[index])
+            used.add(match)
+        last = match
 
 
 def _best(message: Message, free: Sequence[int], last: int, after: int) -> int:
@@ -176,6 +178,15 @@ def _shortened(shown: Sequence[Shown], messages: Sequence[Message], places: Sequ
             raise PolicyError("the policy made a tool result larger")
         found.append(Shortened(at, part, _copy(content)))
     return found
+
+
+def _grown(shown: Sequence[Shown], messages: Sequence[Message], places: Sequence[int | None]) -> bool:
+    """Whether there is more new text than there was in what is not returned, or is shorter now."""
+    new = [message for message, place in zip(messages, places, strict=True) if place is None]
+    if not new:
+        return False
+    kept = [message for message, place in zip(messages, places, strict=True) if place is not None]
+    return sum(map(estimate, new)) + sum(map(estimate, kept)) > sum(estimate(each.message) for each in shown)
 
 
 def _texts(

@@ -170,7 +170,7 @@ def test_on_anthropic_the_history_opens_with_a_user_message() -> None:
         "an unknown role": (lambda messages: [{"role": "critic", "content": "x"}, *messages], "critic"),
         "a blank text": (lambda messages: [user(" "), *messages[3:]], "without text"),
         "a picture": (lambda messages: [{"role": "user", "content": [{"type": "image_url"}]}], "without text"),
-        "a larger history": (lambda messages: [user("x" * 999), *messages], "larger"),
+        "a larger history": (lambda messages: [user("x" * 999), *messages], "more than"),
     }.values(),
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -127,7 +127,7 @@ class Conversation:
         return len(self.items)
 
     def neutral(self, index: int, edited: Any = None) -> list[Message]:
-        """The neutral messages of item `index`, or of its edited form; a tool result is given the ``name`` of its tool, which no wire format repeats."""
+        """The neutral messages of item `index`, or of its `edited` form; a tool result is given the ``name`` of its tool, which it does not say."""
         messages = self.reader.neutral(self.items[index] if edited is None else edited)
         if index in self.answers:
             names = self._tool_names(self.exchanges.owner[index])

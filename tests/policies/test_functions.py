@@ -182,7 +182,7 @@ def test_what_cannot_be_sent_is_an_error(returned: Any, says_so: str) -> None:
     events: list[Any] = []
     sent, report = send(returned, body, strict=False, on_event=events.append)
     assert sent is body
-    assert report.error == "PolicyError"
+    assert report.reason == "policy failed: PolicyError"
     assert [event.rules[0] for event in events if event.name == "compaction.rejected"] == ["error"]
 
 
@@ -195,7 +195,7 @@ def test_a_function_that_raises() -> None:
 
     sent, report = send(broken, body, strict=False)
     assert sent is body
-    assert report.error == "LookupError"
+    assert report.reason == "policy failed: LookupError"
     with pytest.raises(PolicyError, match="LookupError"):
         send(broken, body)
 

@@ -35,7 +35,7 @@ class Decides(Protocol):
         """Whether a decision is needed."""
         ...
 
-    def decide(self, view: View) -> Generator[Effect, Any, Choice | None]:
+    def deciding(self, view: View) -> Generator[Effect, Any, Choice | None]:
         """What to drop, shorten and insert."""
         ...
 
@@ -236,7 +236,7 @@ def _chosen(question: Question, view: View) -> Generator[Effect, Any, tuple[Choi
         return None, "below trigger"
     if question.conversation.waits:
         return None, question.conversation.waits
-    choice = view.settled((yield from question.policy.decide(view)))
+    choice = view.settled((yield from question.policy.deciding(view)))
     return (choice, None) if choice else (None, "nothing older")
 
 

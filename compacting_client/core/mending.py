@@ -6,7 +6,7 @@ message that keeps the order.
 
 from __future__ import annotations
 
-import copy
+import json
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ def asked(view: View) -> tuple[list[Shown], list[Message]]:
     for each in view.edits.inserted:
         side = "end" if each.side == "end" else "start"
         texts[each.at, side].append(Shown({"role": "user", "content": each.text}, each.at, inserted=each))
-    shown = [Shown(message) for message in conversation.head]
+    shown = [Shown(_copy(message)) for message in conversation.head]
     for index in range(len(conversation)):
         if index in view.gone:
             continue
@@ -46,7 +46,7 @@ def asked(view: View) -> tuple[list[Shown], list[Message]]:
         parts = edits[index].parts if index in edits else {}
         for part, message in enumerate(conversation.neutral(index)):
             now = {**message, "content": parts[part]} if part in parts else message
-            shown.append(Shown(now, index, part))
+            shown.append(Shown(_copy(now), index, part))
         shown += texts.get((index, "end"), ())
     return shown, [_copy(each.message) for each in shown]
 
@@ -60,10 +60,9 @@ def decided(view: View, shown: Sequence[Shown], copies: Sequence[Message], retur
         if not isinstance(message, dict):
             raise PolicyError(f"the policy returned a list with a {type(message).__name__}; messages are dicts")
     places = _matched(shown, copies, messages)
-    known = [place for place in places if place is not None]
-    if known != sorted(known):
+    if not _in_order(places):
         raise PolicyError("the policy returned the messages in another order")
-    kept, whole = _parts([shown[place] for place in known]), _parts(shown)
+    kept, whole = _parts([shown[place] for place in places if place is not None]), _parts(shown)
     unit = view.conversation.exchanges.unit
     half = {first for first in view.units() if any(kept.get(index, 0) < whole[index] for index in unit(first))}
     shortened = _shortened(shown, messages, places)
@@ -110,47 +109,66 @@ def _matched(shown: Sequence[Shown], copies: Sequence[Message], messages: Sequen
             places[index] = place
             used.add(place)
     if None in places:
-        _match_copies(shown, messages, places, used)
+        tries = [_with_copies(shown, messages, places, used, anchor_results=first) for first in (True, False)]
+        places = next((found for found in tries if _in_order(found)), tries[0])
     return places
 
 
-def _match_copies(
-    shown: Sequence[Shown], messages: Sequence[Message], places: list[int | None], used: set[int]
-) -> None:
-    """Fill in the places of copies: first where there is only one; then the first that keeps the order, calls beside their results."""
+def _in_order(places: Sequence[int | None]) -> bool:
+    known = [place for place in places if place is not None]
+    return known == sorted(known)
+
+
+def _with_copies(
+    shown: Sequence[Shown],
+    messages: Sequence[Message],
+    matched: Sequence[int | None],
+    taken: set[int],
+    *,
+    anchor_results: bool,
+) -> list[int | None]:
+    """`matched` with the places of copies: first where there is only one; then the first that keeps the order, calls beside their results.
+
+    Where call ids are used again, a shortened result may read like another one: then results are not to be held for the only one of their kind.
+    """
+    places, used = list(matched), set(taken)
     equal: dict[Any, list[int]] = defaultdict(list)
+    by_call: dict[str, list[int]] = defaultdict(list)
     for place, each in enumerate(shown):
         if place not in used:
             equal[dump(each.message)].append(place)
-            equal[_call(each.message) or None].append(place)
+            by_call[_call(each.message)].append(place)
     keys = {index: dump(message) for index, message in enumerate(messages) if places[index] is None}
     several = Counter(keys.values())
     for index, key in keys.items():
-        if several[key] == len(equal.get(key, ())) == 1:
+        alone = several[key] == len(equal.get(key, ())) == 1
+        if alone and (anchor_results or not _call(messages[index])):
             places[index] = equal[key][0]
             used.add(equal[key][0])
     bounds, bound = list[int](), len(shown)
     for found in reversed(places):
         bounds.append(bound)
         bound = bound if found is None else found
-    last = -1
     bounds.reverse()
+    last = -1
     for index, message in enumerate(messages):
         if (match := places[index]) is None:
-            same_call = equal.get(_call(message), ()) if _call(message) else ()
-            free = [each for each in (*equal.get(keys[index], ()), *same_call) if each not in used]
-            if not free:
+            exact = [each for each in equal.get(keys[index], ()) if each not in used]
+            same_call = [each for each in by_call.get(_call(message), ()) if _call(message) and each not in used]
+            if not (exact or same_call):
                 continue
-            match = places[index] = _best(message, free, last, bounds[index])
+            match = places[index] = _best(message, exact, same_call, last, bounds[index])
             used.add(match)
         last = match
+    return places
 
 
-def _best(message: Message, free: Sequence[int], last: int, after: int) -> int:
-    """The first of several places that keeps the order; for a call the one before its results, for a result the one after its call."""
-    inside = [place for place in free if last < place < after] or free
-    beside = after - 1 if message.get("tool_calls") else last + 1
-    return beside if beside in inside else inside[0]
+def _best(message: Message, exact: Sequence[int], same_call: Sequence[int], last: int, after: int) -> int:
+    """The first of several places that keeps the order, equal ones before others; for a call the one before its results, if there is one."""
+    inside = [place for place in (*exact, *same_call) if last < place < after]
+    if message.get("tool_calls") and after - 1 in inside:
+        return after - 1
+    return inside[0] if inside else (*exact, *same_call)[0]
 
 
 def _is(message: Message, returned: Message) -> bool:
@@ -227,9 +245,11 @@ def _new_text(message: Message) -> str:
 
 
 def _copy(value: Any) -> Any:
-    """A copy of JSON-like data, the quick way."""
+    """A plain copy of JSON-like data; a typed object in it becomes what is sent for it."""
     if isinstance(value, dict):
         return {name: _copy(each) for name, each in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):
         return [_copy(each) for each in cast("list[Any]", value)]
-    return value if value is None or isinstance(value, (str, int, float, bool)) else copy.deepcopy(value)
+    if value is None or isinstance(value, (str, int, float, bool)):
+        return value
+    return json.loads(dump(value).decode("utf-8", "surrogatepass"))

@@ -40,7 +40,7 @@ class Policy:
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
         """A policy that knows exactly one way to decide."""
-        inside = cls.choose is not Policy.choose or cls.decide is not Policy.decide
+        inside = cls.choose is not Policy.choose or cls.deciding is not Policy.deciding
         ways = [name for name in ("trim", "atrim") if callable(getattr(cls, name, None))]
         if len(ways) + inside != 1:
             have = f"it has {' and '.join([*ways, *(['choose'] if inside else [])])}" if ways else "it has neither"
@@ -55,7 +55,7 @@ class Policy:
         """What to drop, once triggered; None where nothing can or should go."""
         raise NotImplementedError(view)
 
-    def decide(self, view: View) -> Generator[Effect, Any, Choice | None]:
+    def deciding(self, view: View) -> Generator[Effect, Any, Choice | None]:
         """`choose`, or what `trim` or `atrim` makes of the messages, mended."""
         trim = self._trim()
         if trim is None:

@@ -26,15 +26,15 @@ class Chain(Policy):
     def __init__(self, *policies: Policy | Callable[[list[dict[str, Any]]], Any]) -> None:
         given: tuple[Any, ...] = policies
         found: list[Policy] = []
-        for number, policy in enumerate(given, 1):
-            if isinstance(policy, Chain):
-                found.extend(policy.policies)
-            elif isinstance(policy, Policy):
-                found.append(policy)
-            elif callable(policy) and not isinstance(policy, type):
-                found.append(FunctionPolicy(policy))
+        for number, member in enumerate(given, 1):
+            if isinstance(member, Chain):
+                found.extend(member.policies)
+            elif isinstance(member, Policy):
+                found.append(member)
+            elif callable(member) and not isinstance(member, type):
+                found.append(FunctionPolicy(member))
             else:
-                raise ConfigError(f"Chain takes policies such as DropOldest(60_000), not {policy!r} (number {number})")
+                raise ConfigError(f"Chain takes policies such as DropOldest(60_000), not {member!r} (number {number})")
         if not found:
             raise ConfigError("Chain() is empty: give it at least one policy")
         self._policies = tuple(found)
@@ -57,11 +57,11 @@ class Chain(Policy):
         """As soon as one of them is."""
         return any(policy.triggered(view) for policy in self._policies)
 
-    def decide(self, view: View) -> Generator[Effect, Any, Choice | None]:
+    def deciding(self, view: View) -> Generator[Effect, Any, Choice | None]:
         """One after the other."""
         chosen: Choice | None = None
         for policy in self._policies:
-            choice = view.settled((yield from policy.decide(view))) if policy.triggered(view) else None
+            choice = view.settled((yield from policy.deciding(view))) if policy.triggered(view) else None
             if choice:
                 chosen = choice if chosen is None else chosen.then(choice)
                 view = yield from view.after(choice)

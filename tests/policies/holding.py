@@ -8,7 +8,7 @@ from compacting_client import Policy
 from compacting_client.formats import anthropic_messages
 from compacting_client.formats.base import Format
 from compacting_client.report import Report
-from tests.driving import Body, found, leave, question_of, session
+from tests.driving import Body, found, history_of, leave, question_of, session
 
 
 def holds(wire: Format, body: Body, policy: Policy, flavor: str = "openai", **options: Any) -> tuple[Body, Report]:
@@ -27,11 +27,11 @@ def holds(wire: Format, body: Body, policy: Policy, flavor: str = "openai", **op
 
 def grows(wire: Format, body: Body, policy: Policy, step: int = 1) -> list[Report]:
     """Send every prefix at which a model is asked, with one memory; the report of each."""
-    messages, state, reports = body["messages"], session(policy), list[Report]()
+    messages, state, reports = history_of(body), session(policy), list[Report]()
     asked = [n for n in range(1, len(messages) + 1) if n == len(messages) or messages[n]["role"] == "assistant"][::step]
     answered = list[tuple[Body, Any]]()
     for n in asked:
-        prefix = {**body, "messages": messages[:n]}
+        prefix = {**body, wire.FIELD: messages[:n]}
         sent, report = leave(state, wire, prefix)
         assert not found(wire.API, sent, prefix, history=answered)
         if n < len(messages) and wire is anthropic_messages:
@@ -45,13 +45,13 @@ def grows(wire: Format, body: Body, policy: Policy, step: int = 1) -> list[Repor
 def assert_question_is_there(sent: Body, body: Body) -> None:
     """The caller's own last question, or one that has its texts inside."""
     question = question_of(body)
-    if question is not None and not any(message is question for message in sent["messages"]):
-        texts = [text for message in sent["messages"] for text in texts_of(message)]
+    if question is not None and not any(message is question for message in history_of(sent)):
+        texts = [text for message in history_of(sent) for text in texts_of(message)]
         assert texts_of(question)
         assert all(any(text in each for each in texts) for text in texts_of(question))
 
 
 def texts_of(message: Body) -> list[str]:
     """The texts of a message."""
-    content = message.get("content") or []
-    return [content] if isinstance(content, str) else [block["text"] for block in content if block["type"] == "text"]
+    content = message.get("content") or message.get("parts") or []
+    return [content] if isinstance(content, str) else [block["text"] for block in content if block.get("text")]

@@ -1,6 +1,7 @@
 """What is true of every history (DESIGN 3), for turns, chains and functions, under Hypothesis."""
 
 import copy
+from functools import partial
 from typing import Any
 
 import pytest
@@ -8,13 +9,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from compacting_client import Chain, DropOldest, KeepTurns, Policy
-from compacting_client.formats import anthropic_messages, openai_chat
+from compacting_client.formats import anthropic_messages, gemini_contents, openai_chat
 from compacting_client.policies import FunctionPolicy
 from tests.driving import found, leave, session, size
 from tests.policies.holding import assert_question_is_there
-from tests.strategies import chats, odd_chats, to_anthropic, to_chat
+from tests.strategies import chats, odd_chats, to_anthropic, to_chat, to_gemini
 
-SHAPES: dict[str, Any] = {"chat": (openai_chat, to_chat), "anthropic": (anthropic_messages, to_anthropic)}
+SHAPES: dict[str, Any] = {
+    "chat": (openai_chat, to_chat),
+    "anthropic": (anthropic_messages, to_anthropic),
+    "gemini": (gemini_contents, to_gemini),
+    "gemini, the other spelling": (gemini_contents, partial(to_gemini, snake=True)),
+}
 both = pytest.mark.parametrize("shape", SHAPES)
 common = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -63,11 +69,11 @@ def check(wire: Any, body: dict[str, Any], sent: dict[str, Any], report: Any) ->
     freed += sum(each.tokens - each.tokens_after for each in report.replaced)
     assert report.tokens_before - report.tokens_after == freed
     assert (sent is body) == (not report.changed)
-    assert {**sent, "messages": 0} == {**body, "messages": 0}
-    systems = [m for m in body["messages"] if m["role"] in ("system", "developer")]
-    assert [m for m in sent["messages"] if m["role"] in ("system", "developer")] == systems
+    assert {**sent, wire.FIELD: 0} == {**body, wire.FIELD: 0}
+    systems = [m for m in body[wire.FIELD] if m["role"] in ("system", "developer")]
+    assert [m for m in sent[wire.FIELD] if m["role"] in ("system", "developer")] == systems
     assert_question_is_there(sent, body)
-    assert sent["messages"][-1]["role"] == body["messages"][-1]["role"]
+    assert sent[wire.FIELD][-1]["role"] == body[wire.FIELD][-1]["role"]
 
 
 @both
@@ -97,8 +103,8 @@ def test_any_policy_over_a_growing_history(shape: str, history: list, policy: Po
         sent, report = leave(state, wire, body)
         check(wire, body, sent, report)
         if report.trigger is None and "system" not in [m["role"] for m in history]:
-            assert sent["messages"][: len(last)] == last
-        last = copy.deepcopy(sent["messages"])
+            assert sent[wire.FIELD][: len(last)] == last
+        last = copy.deepcopy(sent[wire.FIELD])
 
 
 @common

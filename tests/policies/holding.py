@@ -9,6 +9,15 @@ from compacting_client.formats import anthropic_messages
 from compacting_client.formats.base import Format
 from compacting_client.report import Report
 from tests.driving import Body, found, history_of, leave, question_of, session
+from tests.shared import records
+
+
+def gemini_bodies() -> list[Body]:
+    """The recorded bodies of Gemini, with the model that stands in their path."""
+    return [
+        {**each["request"]["body"], "model": each["request"]["path"].rpartition("/")[2].partition(":")[0]}
+        for each in records("gemini_generate")
+    ]
 
 
 def holds(wire: Format, body: Body, policy: Policy, flavor: str = "openai", **options: Any) -> tuple[Body, Report]:

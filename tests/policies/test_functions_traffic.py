@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from compacting_client import Chain, DropOldest, KeepTurns, Policy
-from compacting_client.formats import anthropic_messages, openai_chat
+from compacting_client.formats import anthropic_messages, gemini_contents, openai_chat
 from compacting_client.policies import FunctionPolicy
 from tests.driving import size
-from tests.policies.holding import grows, holds
+from tests.policies.holding import gemini_bodies, grows, holds
 from tests.shared import judge, long_conversations, params, records
 
 WIRES: dict[str, Any] = {"openai_chat": openai_chat, "anthropic_messages": anthropic_messages}
@@ -62,6 +62,13 @@ def test_every_recorded_body_stays_acceptable(api: str, number: int) -> None:
         body, flavor = record["request"]["body"], judge().flavor_of(record["host_kind"])
         if all(isinstance(message, dict) for message in body["messages"]):
             holds(WIRES[api], body, each_policy(body)[number], flavor, strict=False)
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_every_recorded_gemini_body_stays_acceptable(number: int) -> None:
+    """The same in Gemini's shape."""
+    for body in gemini_bodies():
+        holds(gemini_contents, body, each_policy(body)[number], strict=False)
 
 
 @pytest.mark.parametrize("number", range(6))

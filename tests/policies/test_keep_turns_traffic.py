@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from compacting_client import KeepTurns
-from compacting_client.formats import anthropic_messages, openai_chat
-from tests.policies.holding import grows, holds
+from compacting_client.formats import anthropic_messages, gemini_contents, openai_chat
+from tests.policies.holding import gemini_bodies, grows, holds
 from tests.shared import judge, long_conversations, params, records
 
 TURNS = (1, 3, 10)
@@ -28,6 +28,14 @@ def test_every_recorded_body_stays_acceptable(api: str, turns: int, remove: bool
         body, flavor = record["request"]["body"], judge().flavor_of(record["host_kind"])
         if all(isinstance(message, dict) for message in body["messages"]):
             holds(WIRES[api], body, KeepTurns(turns, remove_tool_msgs=remove), flavor)
+
+
+@pytest.mark.parametrize("remove", [False, True])
+@pytest.mark.parametrize("turns", TURNS)
+def test_every_recorded_gemini_body_stays_acceptable(turns: int, remove: bool) -> None:
+    """The same in Gemini's shape."""
+    for body in gemini_bodies():
+        holds(gemini_contents, body, KeepTurns(turns, remove_tool_msgs=remove))
 
 
 def _native(record: dict, **fields: Any) -> dict[str, Any]:

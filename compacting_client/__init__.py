@@ -14,12 +14,13 @@ from compacting_client.events import (
     Event,
 )
 from compacting_client.plain import acompact_with_summary, compact, compact_with_summary, estimate_tokens
-from compacting_client.policies import DropOldest, Policy
+from compacting_client.policies import Chain, DropOldest, KeepTurns, Policy
 from compacting_client.report import Report
 from compacting_client.wrap import compacting, is_compacting
 
 __all__ = [
     "BudgetError",
+    "Chain",
     "CompactingError",
     "CompactionApplied",
     "CompactionRecovered",
@@ -32,6 +33,7 @@ __all__ = [
     "Control",
     "DropOldest",
     "Event",
+    "KeepTurns",
     "Policy",
     "PolicyError",
     "Report",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any
 
@@ -20,7 +21,13 @@ from compacting_client.report import Report, Verdict
 __all__ = ["applied", "details", "fill", "fresh_events", "memory_failed", "rejected", "verdicts"]
 
 _THOUGHT_BEFORE = "thinking from before an edit"
-_REASONS = {"tokens": "over the token budget", None: "remembered cut"}
+_REASONS = {
+    "tokens": "over the token budget",
+    "turns": "older than the kept turns",
+    "tool_results": "completed tool sequence",
+    "policy": "decided by the policy",
+    None: "remembered cut",
+}
 
 
 def fill(report: Report, outcome: Outcome, budget: float | None) -> None:
@@ -35,7 +42,9 @@ def fill(report: Report, outcome: Outcome, budget: float | None) -> None:
     report.tokens_before, report.tokens_after = outcome.tokens_before, outcome.tokens_after
     report.tokens_overhead = outcome.measured.overhead
     report.messages_before = conversation.count()
-    report.messages_after = report.messages_before - gone
+    report.messages_after = (
+        report.messages_before - gone + sum(bool(edit.own) for edit in plan.edits.by_item().values())
+    )
     report.fits = budget is None or report.tokens_after <= budget
     request_id = report.request_id  # the report in its own closure would live until the garbage collector runs
     report.details = lambda: details(outcome, request_id)
@@ -49,14 +58,18 @@ def details(
     dropped = [_dropped(outcome, unit, request_id) for unit in sorted(outcome.ages)]
     dropped += _emptied(outcome, request_id)
     dropped.sort(key=lambda unit: unit.first)
-    return dropped, _stripped(outcome, request_id), _reused(outcome, request_id)
+    replaced = [*_stripped(outcome, request_id), *_edited(outcome, sorted(outcome.edited), request_id)]
+    return dropped, replaced, _reused(outcome, request_id)
 
 
 def fresh_events(outcome: Outcome, request_id: str) -> list[Event]:
-    """An event for each unit that went now, each item that was stripped, and each thing used again."""
+    """An event for each unit that went now, each item that was stripped or now edited, and each thing used again."""
     dropped = [_dropped(outcome, unit, request_id) for unit in outcome.fresh]
     dropped += _emptied(outcome, request_id) if outcome.choice is not None else []
-    return [*dropped, *_stripped(outcome, request_id), *_reused(outcome, request_id)]
+    known = outcome.known.edits(outcome.reused).by_item() if outcome.reused is not None else {}
+    new = [index for index, edit in sorted(outcome.plan.edits.by_item().items()) if edit != known.get(index)]
+    replaced = [*_stripped(outcome, request_id), *_edited(outcome, new, request_id)]
+    return [*dropped, *replaced, *_reused(outcome, request_id)]
 
 
 def applied(report: Report, outcome: Outcome) -> CompactionApplied:
@@ -97,7 +110,13 @@ def verdicts(outcome: Outcome) -> tuple[Verdict, ...]:
             continue
         members = exchanges.unit(unit)
         verdict: Any = (
-            "dropped" if unit in outcome.ages else "stripped" if outcome.stripped.keys() & set(members) else "kept"
+            "dropped"
+            if unit in outcome.ages
+            else "stripped"
+            if outcome.stripped.keys() & set(members)
+            else "replaced"
+            if outcome.edited.keys() & set(members)
+            else "kept"
         )
         roles = tuple(message["role"] for index in members for message in outcome.conversation.neutral(index))
         tokens = sum(outcome.measured.sizes[index] for index in members)
@@ -151,8 +170,27 @@ def _stripped(outcome: Outcome, request_id: str) -> list[ContentReplaced]:
     ]
 
 
+def _edited(outcome: Outcome, indexes: Iterable[int], request_id: str) -> list[ContentReplaced]:
+    """The items that were shortened or extended, or that a new user item stands before."""
+    found: list[ContentReplaced] = []
+    for index in indexes:
+        edit, facts, after = outcome.plan.edits.by_item()[index], _facts(outcome, (index,)), outcome.edited[index]
+        messages: tuple[Any, ...] = tuple(facts["messages"][part] for part in sorted(edit.parts))
+        kind, reason = ("shortened" if edit.parts else "extended"), "decided by the policy"
+        if not (edit.parts or edit.start or edit.end):
+            kind, after = "inserted", after - outcome.measured.sizes[index]
+            digest = blake2b("\0".join(edit.own).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+            facts |= {"roles": ("user",), "tools": (), "tokens": 0, "digest": digest}
+        facts["messages"] = messages  # of what was extended nothing left
+        found.append(ContentReplaced(request_id=request_id, kind=kind, tokens_after=after, reason=reason, **facts))
+    return found
+
+
 def _reused(outcome: Outcome, request_id: str) -> list[ContentReused]:
     if outcome.reused is None:
         return []
-    saved = sum(outcome.measured.sizes[index] for index in outcome.known.items(outcome.reused))
+    sizes, now = outcome.measured.sizes, outcome.plan.edits.by_item()
+    saved = sum(sizes[index] for index in outcome.known.items(outcome.reused))
+    known = outcome.known.edits(outcome.reused).by_item()
+    saved += sum(sizes[index] - outcome.edited[index] for index, edit in known.items() if now.get(index) == edit)
     return [ContentReused(request_id=request_id, kind="cut", age=outcome.uses, tokens_saved=saved)]

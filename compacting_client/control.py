@@ -63,7 +63,9 @@ class Control(Generic[ClientT]):
 
     def using(self, policy: Any) -> AbstractContextManager[None]:
         """Puts another policy in force inside, for frameworks that cannot pass anything.  Raises ConfigError."""
-        return self._session.scope(policy=(policy_of(policy),))
+        wanted = policy_of(policy)
+        self._session.derive(wanted)  # checks that this client can ask it
+        return self._session.scope(policy=(wanted,))
 
     def with_policy(self, policy: Any) -> ClientT:
         """A client like this one under another policy, sharing its memory.  Raises ConfigError."""

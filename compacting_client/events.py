@@ -107,7 +107,12 @@ class ContentDropped(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class ContentReplaced(Event):
-    """One item left with other content.  ``kind``: "stripped" (its signed thinking was removed); ``tokens_after``: of what stands in its place."""
+    """One item left with other content.
+
+    ``kind``: "stripped" (its signed thinking was removed), "shortened" (a tool result has other content), "extended" (a policy's text stands at
+    its start or end), "inserted" (a policy's text stands before it, as a user message of its own; ``tokens`` is 0 then); ``tokens_after``: of what
+    stands in its place.
+    """
 
     name: ClassVar[str] = "content.replaced"
     level: ClassVar[Level] = "debug"

@@ -23,7 +23,7 @@ class Verdict:
     last: int
     roles: tuple[str, ...]
     tokens: float
-    verdict: Literal["kept", "dropped", "stripped"]
+    verdict: Literal["kept", "dropped", "stripped", "replaced"]
 
 
 @dataclass(eq=False)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from compacting_client.errors import ConfigError
 from compacting_client.logs import checked_logger
 from compacting_client.memory import InProcess, Store
-from compacting_client.policies import DropOldest, Policy
+from compacting_client.policies import DropOldest, FunctionPolicy, Policy
 from compacting_client.validation import flag, function, is_async
 
 __all__ = ["Settings", "policy_of"]
@@ -40,6 +40,11 @@ class Settings:
     def __post_init__(self) -> None:
         for name in ("counter", "memory_key", "pin", "on_event", "on_drop", "on_reuse", "on_report"):
             function(name, getattr(self, name), async_client=self.is_async)
+        if self.policy is not None and self.policy.is_async and not self.is_async:
+            raise ConfigError(
+                f"the policy {self.policy.name} is async, but the client is not: nobody would await it; "
+                "write a plain function (trim in the place of atrim), or wrap the SDK's async client"
+            )
         for name in ("log_content", "recover", "strict"):
             flag(name, getattr(self, name))
         if self.on_unfit not in ("send", "raise"):
@@ -62,7 +67,7 @@ def policy_of(value: Any) -> Policy | None:
         return value
     if value is True or isinstance(value, type):
         raise ConfigError(
-            f"policy must be a policy such as DropOldest(60_000), a number of tokens, or False, not {value!r}"
+            f"policy must be a policy such as DropOldest(60_000), a number of tokens, a function, or False, not {value!r}"
         )
     if value is None:
         raise ConfigError(
@@ -75,11 +80,9 @@ def policy_of(value: Any) -> Policy | None:
         except ConfigError as error:
             raise ConfigError(f"policy={value!r} stands for DropOldest({value!r}): {error}") from None
     if callable(value):
-        raise ConfigError(
-            f"policy={value!r}: functions as policies are not available in this version; use DropOldest(60_000)"
-        )
+        return FunctionPolicy(value)
     raise ConfigError(
-        f"policy must be a policy such as DropOldest(60_000), a number of tokens, or False, not {value!r}"
+        f"policy must be a policy such as DropOldest(60_000), a number of tokens, a function, or False, not {value!r}"
     )
 
 

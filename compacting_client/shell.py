@@ -167,8 +167,8 @@ def _stored(session: Session, step: Recall | Remember | Reuse) -> Any:
     match step:
         case Recall(key):
             return store.recall(key)
-        case Remember(key, entry):
-            store.remember(key, entry)
+        case Remember(key, entry, replaces):
+            store.remember(key, entry, replaces)
         case Reuse(key, entry):
             store.reuse(key, entry)
     return None

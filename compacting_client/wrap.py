@@ -21,7 +21,7 @@ ClientT = TypeVar("ClientT")
 
 def compacting(
     client: ClientT,
-    policy: Policy | int | Literal[False] | None = None,
+    policy: Policy | Callable[[list[dict[str, Any]]], Any] | int | Literal[False] | None = None,
     *,
     counter: Callable[[dict[str, Any]], Any] | None = None,
     memory: Store | None = None,
@@ -43,7 +43,8 @@ def compacting(
     ``client``      OpenAI, AsyncOpenAI, Anthropic, AsyncAnthropic, or one of their kin (Azure, Bedrock, Vertex), or a Google `genai.Client`
                     (or its `aio` alone, for async functions); it stays as it is, and shares its connection pool with
                     what is returned.  A wrapped client is wrapped anew: every option is replaced
-    ``policy``      DropOldest(60_000), or the number alone; False: off, requests are only reported
+    ``policy``      DropOldest(60_000), or the number alone; KeepTurns(10); Chain(KeepTurns(10), DropOldest(60_000)); any function from neutral
+                    messages to those that stay, as ``lambda messages: messages[-20:]`` (`Policy` says how); False: off, requests are only reported
     ``counter``     neutral message -> tokens (a number >= 0), in place of the estimate; the tools are shown as one system message of their JSON
     ``memory``      where cuts are remembered; None: memory.InProcess()
     ``memory_key``  neutral message -> str: what recognises a message, for applications that put changing text into them

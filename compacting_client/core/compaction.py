@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from compacting_client.core.conversation import SYSTEM, Conversation
+from compacting_client.core.edits import NO_EDITS, Edits
 from compacting_client.core.effects import Ask, Effect, Remember, Reuse
-from compacting_client.core.measure import Measure, measure, sizes_without_thinking
+from compacting_client.core.measure import Measure, measure, resized, sizes_without_thinking
 from compacting_client.core.plan import NOTHING, Plan
-from compacting_client.core.prefix import Entry
+from compacting_client.core.prefix import Entry, Found
 from compacting_client.core.recognition import Recognition
 from compacting_client.core.view import Choice, View, base_pins
-from compacting_client.errors import PolicyError
 
 __all__ = ["Decides", "Outcome", "Question", "compaction", "unchanged", "without_thinking"]
 
@@ -35,8 +35,8 @@ class Decides(Protocol):
         """Whether a decision is needed."""
         ...
 
-    def choose(self, view: View) -> Choice | None:
-        """What to drop."""
+    def deciding(self, view: View) -> Generator[Effect, Any, Choice | None]:
+        """What to drop, shorten and insert."""
         ...
 
 
@@ -59,7 +59,8 @@ class Outcome:
     ``plan``      empty where the caller's body leaves as it is; ``reason`` then says why
     ``ages``      unit -> how many requests ago it went, for everything that is absent; 0: now
     ``stripped``  item index -> its tokens after its signed thinking was removed
-    ``reused``    the remembered entry in force, and ``uses``, how often it was used with this request
+    ``edited``    item index -> its tokens after it was shortened or extended, with those of an own item before it
+    ``found``     the remembered entry in force
     ``rejected``  (rules, what was done instead) for each plan that failed its check
     ``commit``    what the memory is to be told once the provider has accepted the request
     """
@@ -72,10 +73,20 @@ class Outcome:
     choice: Choice | None = None
     ages: dict[int, int] = field(default_factory=dict[int, int])
     stripped: dict[int, Tokens] = field(default_factory=dict[int, Tokens])
-    reused: Entry | None = None
-    uses: int = 0
+    edited: dict[int, Tokens] = field(default_factory=dict[int, Tokens])
+    found: Found | None = None
     rejected: list[tuple[tuple[str, ...], str]] = field(default_factory=list[tuple[tuple[str, ...], str]])
     commit: Remember | Reuse | None = None
+
+    @property
+    def reused(self) -> Entry | None:
+        """The remembered entry in force."""
+        return self.found.entry if self.found is not None else None
+
+    @property
+    def uses(self) -> int:
+        """How often it was used, this request included."""
+        return self.found.uses + 1 if self.found is not None else 0
 
     @property
     def fresh(self) -> list[int]:
@@ -101,7 +112,8 @@ class Outcome:
         """Tokens of the request as it leaves."""
         sizes = self.measured.sizes
         saved = sum(sizes[index] for index in self.plan.gone)
-        return self.tokens_before - saved - sum(sizes[index] - left for index, left in self.stripped.items())
+        smaller = (*self.stripped.items(), *self.edited.items())
+        return self.tokens_before - saved - sum(sizes[index] - left for index, left in smaller)
 
 
 def compaction(question: Question) -> Generator[Effect, Any, Outcome]:
@@ -116,14 +128,15 @@ def compaction(question: Question) -> Generator[Effect, Any, Outcome]:
         return outcome
     pinned = yield from _pins(question)
     found = yield from known.match(entries, pinned)
-    _decide(question, outcome, pinned, found)
+    yield from _decide(question, outcome, pinned, found)
     if outcome.plan and known.key is not None:
-        if outcome.choice is not None:
+        own = outcome.found.entry if outcome.found is not None and outcome.found.own else None
+        if outcome.choice is None and own is not None:
+            outcome.commit = Reuse(known.key, own)
+        else:
             place = known.position(outcome.plan.strip[0]) if outcome.plan.strip else None
             entry = yield from known.remembered(outcome.plan, outcome.ages, place)
-            outcome.commit = Remember(known.key, entry)
-        elif outcome.reused is not None:
-            outcome.commit = Reuse(known.key, outcome.reused)
+            outcome.commit = Remember(known.key, entry, own)
     return outcome
 
 
@@ -138,36 +151,29 @@ def without_thinking(outcome: Outcome) -> Generator[Effect, Any, bool]:
     """Change `outcome` so that no signed thinking is left (DESIGN 3.4); False where there was none to remove."""
     conversation, known = outcome.conversation, outcome.known
     plan = replace(outcome.plan, strip=(0, len(conversation)))
-    stripped = sizes_without_thinking(outcome.measured, conversation, plan)
+    stripped = yield from sizes_without_thinking(outcome.measured, plan)
     if stripped.keys() <= outcome.stripped.keys():
         return False
     outcome.plan, outcome.stripped, outcome.reason = plan, stripped, None
     if known.key is not None:
         entry = yield from known.remembered(plan, outcome.ages, 0)
-        outcome.commit = Remember(known.key, entry)
+        outcome.commit = Remember(known.key, entry, outcome.found.entry if outcome.found is not None else None)
     return True
 
 
-def _decide(question: Question, outcome: Outcome, pinned: set[int], found: tuple[Entry, int] | None) -> None:
-    """Fill in the first plan of the ladder that the provider would accept."""
-    outcome.reason = "below trigger"
-    for attempt in _ladder(question, outcome, pinned, found):
-        plan = _plan(outcome, attempt)
-        if not plan:
-            continue
-        if broken := tuple(question.refused(plan)):
-            outcome.rejected.append((broken, attempt.instead))
-            outcome.reason = "refused by its check"
-            continue
-        outcome.reason, outcome.plan, outcome.choice = None, plan, attempt.choice
-        if attempt.found is not None:
-            outcome.reused, outcome.uses = attempt.found[0], attempt.found[1] + 1
-            outcome.ages = outcome.known.ages(outcome.reused, outcome.uses)
-        owner = outcome.conversation.exchanges.owner
-        for index in plan.gone:
-            outcome.ages.setdefault(owner[index], 0)
-        outcome.stripped = sizes_without_thinking(outcome.measured, outcome.conversation, plan)
-        return
+def _decide(
+    question: Question, outcome: Outcome, pinned: set[int], found: Found | None
+) -> Generator[Effect, Any, None]:
+    """Fill in the first plan that the provider would accept.
+
+    With a remembered entry everything is tried on top of that first, and only then without.
+    """
+    for entry in (found, None) if found is not None else (None,):
+        view = yield from _view(question, outcome, pinned, entry)
+        choice, outcome.reason = yield from _chosen(question, view)
+        for attempt in _ladder(view, choice, entry):
+            if (yield from _accepted(question, outcome, attempt, found)):
+                return
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,71 +181,94 @@ class _Attempt:
     """One rung: a choice on top of a remembered entry, either or both."""
 
     choice: Choice | None
-    found: tuple[Entry, int] | None
+    found: Found | None
     instead: str
 
 
-def _ladder(
-    question: Question, outcome: Outcome, pinned: set[int], found: tuple[Entry, int] | None
-) -> Iterator[_Attempt]:
-    """What to try, best first: the policy's choice; the oldest whole turns in its place; what is remembered, unchanged.
+def _accepted(
+    question: Question, outcome: Outcome, attempt: _Attempt, found: Found | None
+) -> Generator[Effect, Any, bool]:
+    """Fill in the plan of an attempt, if there is one and the provider would take it."""
+    plan = _plan(outcome, attempt)
+    if not plan:
+        return False
+    conversation, measured = outcome.conversation, outcome.measured
+    edited = yield from resized(measured, plan.edits)
+    grown = sum(size - measured.sizes[index] for index, size in edited.items())
+    larger = grown > sum(
+        measured.sizes[index] for index in plan.gone
+    )  # what had to stay is more than what a policy reckoned with
+    if broken := ("larger",) if larger else tuple(question.refused(plan)):
+        outcome.rejected.append((broken, attempt.instead))
+        outcome.reason = "refused by its check"
+        return False
+    outcome.reason, outcome.plan, outcome.choice = None, plan, attempt.choice
+    outcome.found = attempt.found
+    before = attempt.found or found or outcome.known.lapsed  # what went by then is told already
+    ages = outcome.known.ages(before.entry, before.uses + 1) if before is not None else {}
+    owner = conversation.exchanges.owner
+    outcome.ages = {owner[index]: ages.get(owner[index], 0) for index in plan.gone}
+    outcome.stripped = yield from sizes_without_thinking(measured, plan)
+    outcome.edited = edited
+    return True
 
-    With a remembered entry all of it is tried on top of that first, and only then without.
-    """
+
+def _ladder(view: View, choice: Choice | None, entry: Found | None) -> Iterator[_Attempt]:
+    """What to try, best first: the policy's choice; the oldest whole turns in its place; what is remembered, unchanged."""
+    if choice is not None:
+        yield _Attempt(choice, entry, "whole turns dropped")
+        goal = view.total - sum(map(view.size, choice.units))
+        if at_turns := frozenset(_whole_turns(view, goal)):
+            instead = "the remembered cut" if entry else "the request as it came"
+            yield _Attempt(replace(choice, units=at_turns, shortened=(), inserted=None), entry, instead)
+    if entry is not None:
+        yield _Attempt(None, entry, "decided anew")
+
+
+def _view(question: Question, outcome: Outcome, pinned: set[int], entry: Found | None) -> Generator[Effect, Any, View]:
+    """What a remembered entry leaves."""
     conversation, measured, known = question.conversation, outcome.measured, outcome.known
-    for entry in (found, None) if found is not None else (None,):
-        gone = known.items(entry[0]) if entry is not None else ()
-        view = View(conversation, measured.sizes, measured.overhead, pinned, gone)
-        choice, outcome.reason = _chosen(question, view)
-        if choice is not None:
-            yield _Attempt(choice, entry, "whole turns dropped")
-            goal = view.total - sum(map(view.size, choice.units))
-            if at_turns := frozenset(_whole_turns(view, goal)):
-                instead = "the remembered cut" if entry else "the request as it came"
-                yield _Attempt(replace(choice, units=at_turns), entry, instead)
-        if entry is not None:
-            yield _Attempt(None, entry, "decided anew")
+
+    def resize(edits: Edits) -> Generator[Effect, Any, list[Tokens]]:
+        changed = yield from resized(measured, edits)
+        return [changed.get(index, size) for index, size in enumerate(measured.sizes)]
+
+    gone = known.items(entry.entry) if entry is not None else ()
+    edits = known.edits(entry.entry) if entry is not None else NO_EDITS
+    sizes = (yield from resize(edits)) if edits else measured.sizes
+    return View(conversation, sizes, measured.overhead, pinned, gone, edits, resize)
 
 
-def _chosen(question: Question, view: View) -> tuple[Choice | None, str | None]:
-    """What the policy wants dropped, mended for a provider that wants a user turn first; and why nothing, where it is nothing."""
-    conversation = question.conversation
+def _chosen(question: Question, view: View) -> Generator[Effect, Any, tuple[Choice | None, str | None]]:
+    """What the policy wants, mended for a provider that wants a user turn first; and why nothing, where it is nothing."""
     if not question.policy.triggered(view):
         return None, "below trigger"
-    if conversation.waits:
-        return None, conversation.waits
-    choice = _checked(question.policy.choose(view), view)
-    if choice is not None and conversation.opens_with_user:
-        choice = replace(choice, units=frozenset(view.mended(set(choice.units))))
-    return (choice, None) if choice is not None and choice.units else (None, "nothing older")
-
-
-def _checked(choice: Any, view: View) -> Choice | None:
-    """A policy's answer without what is pinned.  Raises PolicyError for one that is none."""
-    if choice is None:
-        return None
-    if not isinstance(choice, Choice):
-        raise PolicyError(f"choose() returned {choice!r}; it must return a Choice or None")
-    if unknown := choice.units.difference(view.units()):
-        raise PolicyError(f"choose() named units that are not there: {sorted(unknown)}")
-    return replace(choice, units=choice.units - view.pinned)
+    if question.conversation.waits:
+        return None, question.conversation.waits
+    choice = view.settled((yield from question.policy.deciding(view)))
+    return (choice, None) if choice else (None, "nothing older")
 
 
 def _plan(outcome: Outcome, attempt: _Attempt) -> Plan:
     """The indexes of an attempt.  On models that bind, thinking between the first change and the end of the history at the edit goes."""
-    conversation, known = outcome.conversation, outcome.known
+    conversation, known, choice = outcome.conversation, outcome.known, attempt.choice
     gone: set[int] = set()
     strip: tuple[int, int] | None = None
+    edits = NO_EDITS
     if attempt.found is not None:
-        entry = attempt.found[0]
+        entry = attempt.found.entry
         gone.update(known.items(entry))
-        if entry.place is not None:
-            strip = (known.index(entry.place), known.index(entry.edited_at))
-    if attempt.choice is not None and attempt.choice.units:
-        gone.update(index for unit in attempt.choice.units for index in conversation.exchanges.unit(unit))
-        if conversation.binds:
-            strip = (min(gone) if strip is None else min(*gone, strip[0]), len(conversation))
-    return Plan(tuple(sorted(gone)), _with_older_thinking(conversation, gone, strip))
+        edits = known.edits(entry)
+        if entry.place is not None:  # in a history that only shares the old part, it is an edit made now
+            stop = known.index(entry.edited_at) if attempt.found.own else len(conversation)
+            strip = (known.index(entry.place), stop)
+    if choice:
+        gone.update(index for unit in choice.units for index in conversation.exchanges.unit(unit))
+        edits = edits.then(conversation, gone, choice.shortened, choice.inserted)
+    changes = gone | edits.places()
+    if conversation.binds and changes and (choice or strip is None):
+        strip = (min(changes) if strip is None else min(*changes, strip[0]), len(conversation))
+    return Plan(tuple(sorted(gone)), _with_older_thinking(conversation, gone, strip), edits)
 
 
 def _with_older_thinking(
@@ -249,9 +278,9 @@ def _with_older_thinking(
 
     A provider that compares the latest answer's thinking with what it gave would find another in its place.
     """
-    answers = (
-        [index for index, role in enumerate(conversation.roles) if role == "assistant"] if conversation.thinking else []
-    )
+    if not conversation.thinking:
+        return strip
+    answers = [index for index, role in enumerate(conversation.roles) if role == "assistant"]
     newest = next((index for index in reversed(answers) if index not in gone), None)
     if newest is None or newest == answers[-1] or not conversation.thinking.issuperset((newest, answers[-1])):
         return strip

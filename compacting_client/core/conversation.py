@@ -7,16 +7,27 @@ name?}`) is built only when somebody asks to see it.  Sizes, digests and pairing
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
 from compacting_client.core.exchanges import Exchanges, pair
 
-__all__ = ["SYSTEM", "Conversation", "Message", "Reader", "called"]
+__all__ = ["SYSTEM", "Conversation", "ItemEdit", "Message", "Reader", "called"]
 
 Message = dict[str, Any]
 """A neutral message: role is system, user, assistant or tool."""
 
 SYSTEM = "system"
+
+
+@dataclass(slots=True)
+class ItemEdit:
+    """Changes of one item: `parts`, number of a neutral tool message -> its new content; texts at start and end, or of an own item before it."""
+
+    parts: dict[int, Any] = field(default_factory=dict[int, Any])
+    start: list[str] = field(default_factory=list[str])
+    end: list[str] = field(default_factory=list[str])
+    own: list[str] = field(default_factory=list[str])
 
 
 class Reader(Protocol):
@@ -36,6 +47,14 @@ class Reader(Protocol):
 
     def strip(self, item: Any) -> Any:
         """The item without signed thinking: the same object where it has none, None where nothing would be left."""
+        ...
+
+    def edited(self, item: Any, edit: ItemEdit) -> Any:
+        """A copy of the item with other contents of its tool results, and with texts at its start and end."""
+        ...
+
+    def own(self, texts: Sequence[str]) -> Any:
+        """A new user item of these texts."""
         ...
 
 
@@ -110,9 +129,9 @@ class Conversation:
     def __len__(self) -> int:
         return len(self.items)
 
-    def neutral(self, index: int) -> list[Message]:
-        """The neutral messages of item `index`; a tool result is given the ``name`` of its tool, which no wire format repeats."""
-        messages = self.reader.neutral(self.items[index])
+    def neutral(self, index: int, edited: Any = None) -> list[Message]:
+        """The neutral messages of item `index`, or of its `edited` form; a tool result is given the ``name`` of its tool, which it does not say."""
+        messages = self.reader.neutral(self.items[index] if edited is None else edited)
         if index in self.answers:
             names = self._tool_names(self.exchanges.owner[index])
             for message in messages:

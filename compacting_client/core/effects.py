@@ -32,10 +32,11 @@ class Recall:
 
 @dataclass(frozen=True, slots=True)
 class Remember:
-    """Store a new entry for a conversation.  No answer."""
+    """Store a new entry for a conversation, in the place of `replaces` where that is given.  No answer."""
 
     key: str
     entry: Entry
+    replaces: Entry | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from compacting_client.core.conversation import SYSTEM, Conversation, Message
+from compacting_client.core.edits import Edits, rendered
 from compacting_client.core.effects import Ask, Effect
 from compacting_client.core.plan import Plan
 from compacting_client.core.tokens import dump, dump_each, estimate, of_length, utf16_length
 from compacting_client.errors import PolicyError
 
-__all__ = ["Measure", "measure", "sizes_without_thinking"]
+__all__ = ["Measure", "measure", "resized", "sizes_without_thinking"]
 
 Tokens = float
 """Whole numbers, unless the caller's own counter gives others."""
@@ -24,10 +25,10 @@ class Measure:
     ``sizes[i]`` tokens of item *i*;  ``overhead`` tokens of the system prompt (inside the history or not) and of the tools.
     """
 
-    __slots__ = ("_conversation", "_weighed", "overhead", "sizes")
+    __slots__ = ("_counter", "_weighed", "conversation", "overhead", "sizes")
 
-    def __init__(self, conversation: Conversation) -> None:
-        self._conversation = conversation
+    def __init__(self, conversation: Conversation, counter: Callable[[Any], Any] | None = None) -> None:
+        self.conversation, self._counter = conversation, counter
         self._weighed: list[bytes] | None = None
         self.sizes: list[Tokens] = []
         self.overhead: Tokens = 0
@@ -35,7 +36,7 @@ class Measure:
     def weighed(self, index: int) -> bytes:
         """The JSON of the item without media."""
         if self._weighed is None:
-            return dump(self._conversation.reader.light([self._conversation.items[index]])[0][0])
+            return dump(self.conversation.reader.light([self.conversation.items[index]])[0][0])
         return self._weighed[index]
 
     def release(self) -> None:
@@ -44,28 +45,33 @@ class Measure:
 
     def estimate(self) -> None:
         """Fill in the default estimate."""
-        roles = self._conversation.roles
-        light, media = self._conversation.reader.light(self._conversation.items)
+        roles = self.conversation.roles
+        light, media = self.conversation.reader.light(self.conversation.items)
         self._weighed = dump_each(light)
         self.sizes = [
             (len(data) + 3) >> 2 if data.isascii() else of_length(utf16_length(data)) for data in self._weighed
         ]
         for index, tokens in media.items():
             self.sizes[index] += tokens
-        tools = self._conversation.tools
-        self.overhead = sum(map(estimate, self._conversation.head)) + (
+        tools = self.conversation.tools
+        self.overhead = sum(map(estimate, self.conversation.head)) + (
             of_length(utf16_length(dump(tools))) if tools is not None else 0
         )
         self.overhead += sum(size for size, role in zip(self.sizes, roles, strict=True) if role == SYSTEM)
 
-    def size_of(self, item: Any) -> int:
-        """The default estimate of one item."""
-        light, media = self._conversation.reader.light([item])
-        return estimate(light[0]) + sum(media.values())
+    def sizes_of(self, items: Sequence[Any]) -> Generator[Effect, Any, Tokens]:
+        """Tokens of some items that are not the conversation's own, by the same counter."""
+        reader = self.conversation.reader
+        if self._counter is None:
+            light, media = reader.light(items)
+            return sum(map(estimate, light)) + sum(media.values())
+        shown = [message for item in items for message in reader.neutral(item)]
+        counted = yield Ask("counter", self._counter, shown)
+        return sum(map(_checked, counted))
 
     def meaning(self, index: int) -> bytes:
         """What the item says, with which call of its exchange each of its results answers (DESIGN 4)."""
-        conversation = self._conversation
+        conversation = self.conversation
         said = conversation.reader.meaning(conversation.items[index], self.weighed(index))
         answered = conversation.exchanges.position.get(index)
         return said + b"|%s" % repr(answered).encode() if answered and answered != [0] else said
@@ -73,7 +79,7 @@ class Measure:
 
 def measure(conversation: Conversation, counter: Any) -> Generator[Effect, Any, Measure]:
     """Count everything, by the caller's `counter` where there is one.  Raises PolicyError for a count that is no number >= 0."""
-    found = Measure(conversation)
+    found = Measure(conversation, counter)
     if counter is None:
         found.estimate()
         return found
@@ -105,16 +111,27 @@ def _checked(value: Any) -> Tokens:
     return value
 
 
-def sizes_without_thinking(measured: Measure, conversation: Conversation, plan: Plan) -> dict[int, Tokens]:
+def sizes_without_thinking(measured: Measure, plan: Plan) -> Generator[Effect, Any, dict[int, Tokens]]:
     """Tokens of the items that lose their signed thinking under `plan`, once it is gone."""
     if plan.strip is None:
         return {}
-    absent, smaller = set(plan.gone), dict[int, Tokens]()
+    conversation, absent, left = measured.conversation, set(plan.gone), dict[int, Any]()
     for index in range(*plan.strip):
         item = conversation.items[index]
-        left = conversation.reader.strip(item) if index not in absent else item
-        if left is item:
-            continue
-        cut = measured.size_of(item) - (measured.size_of(left) if left is not None else 0)
-        smaller[index] = max(0, measured.sizes[index] - cut)
-    return smaller
+        without = conversation.reader.strip(item) if index not in absent else item
+        if without is not item:
+            left[index] = without
+    sizes: dict[int, Tokens] = {}
+    for index, item in left.items():
+        size = yield from measured.sizes_of([] if item is None else [item])
+        sizes[index] = min(measured.sizes[index], size)
+    return sizes
+
+
+def resized(measured: Measure, edits: Edits) -> Generator[Effect, Any, dict[int, Tokens]]:
+    """Tokens of each item that `edits` change, with those of an own item before it.  Raises PolicyError as `measure` does."""
+    found: dict[int, Tokens] = {}
+    conversation = measured.conversation
+    for index, edit in edits.by_item().items():
+        found[index] = yield from measured.sizes_of(rendered(conversation.reader, conversation.items[index], edit))
+    return found

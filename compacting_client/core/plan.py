@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from compacting_client.core.edits import NO_EDITS, Edits
+
 __all__ = ["NOTHING", "Plan", "kept"]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """``gone``: the indexes of the dropped items, ascending.  ``strip``: (start, stop), the items in which signed thinking is removed."""
+    """What is to be done.
+
+    ``gone``: the indexes of the dropped items, ascending.  ``strip``: (start, stop), the items in which signed thinking is removed.
+    ``edits``: what was shortened and inserted.
+    """
 
     gone: tuple[int, ...] = ()
     strip: tuple[int, int] | None = None
+    edits: Edits = NO_EDITS
 
     def __bool__(self) -> bool:
-        return bool(self.gone) or self.strip is not None
+        return bool(self.gone) or self.strip is not None or bool(self.edits)
 
 
 NOTHING = Plan()

@@ -10,7 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
-__all__ = ["OPENING", "Chain", "Entry", "Gap"]
+from compacting_client.core.edits import NO_EDITS, Edits
+
+__all__ = ["OPENING", "Chain", "Entry", "Found", "Gap"]
 
 OPENING = 2
 """So many items name a conversation: the first message and the answer to it."""
@@ -30,16 +32,28 @@ class Entry:
     """One decision about one conversation.
 
     It holds while a history begins with the `length` items whose chained digest is `digest`.  `edited_at` is the length of the history when
-    it was made; `place`, where the sent history was first changed: signed thinking in [place, edited_at) is stripped.  `policy` is the
-    fingerprint of the policy that made it.
+    it was made, `edit` the digest of all of it: a history that begins so is the one that the entry was made for, another one shares its old
+    part only (a fork, or an answer made again).  `place`, where the sent history was first changed: signed thinking in [place, edited_at) is
+    stripped.  `policy` is the fingerprint of the policy that made it; `edits`, by positions, what it shortened and inserted.
     """
 
     length: int
     digest: str
     gaps: tuple[Gap, ...]
     edited_at: int
+    edit: str
     policy: str
     place: int | None = None
+    edits: Edits = NO_EDITS
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An entry that applies, how often it was used before, and whether it was made for this very history."""
+
+    entry: Entry
+    uses: int
+    own: bool = True
 
 
 class Chain:

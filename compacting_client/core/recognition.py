@@ -6,10 +6,11 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any
 
 from compacting_client.core.conversation import SYSTEM, Conversation
+from compacting_client.core.edits import Edits
 from compacting_client.core.effects import Ask, Effect, Recall
 from compacting_client.core.measure import Measure
 from compacting_client.core.plan import Plan
-from compacting_client.core.prefix import OPENING, Chain, Entry, Gap
+from compacting_client.core.prefix import OPENING, Chain, Entry, Found, Gap
 from compacting_client.errors import PolicyError
 
 __all__ = ["Recognition"]
@@ -19,9 +20,20 @@ class Recognition:
     """What is known of one conversation.  Positions count its items that are no system messages.
 
     ``key`` names the conversation in a store; None where there is nothing to recognise it by.  ``failure``: why the store could not be asked.
+    ``lapsed``: what was in force until now, and drops what has to stay.
     """
 
-    __slots__ = ("_chain", "_conversation", "_measured", "_memory_key", "_policy", "failure", "history", "key")
+    __slots__ = (
+        "_chain",
+        "_conversation",
+        "_measured",
+        "_memory_key",
+        "_policy",
+        "failure",
+        "history",
+        "key",
+        "lapsed",
+    )
 
     def __init__(
         self, conversation: Conversation, measured: Measure, policy: str, memory_key: Callable[[Any], Any] | None
@@ -32,6 +44,7 @@ class Recognition:
         self._chain = Chain()
         self.key: str | None = None
         self.failure: Exception | None = None
+        self.lapsed: Found | None = None
 
     def opening(self) -> Generator[Effect, Any, str | None]:
         """The key: a digest of the opening exchange."""
@@ -48,42 +61,50 @@ class Recognition:
             return []
         try:
             stored: list[tuple[Entry, int]] = yield Recall(key)
+            mine = [(entry, uses) for entry, uses in stored if entry.policy == self._policy]
         except Exception as error:  # noqa: BLE001 - a store that is down costs an event, never the request
             self.failure = error
             return []
-        return [
-            (entry, uses)
-            for entry, uses in stored
-            if entry.policy == self._policy and entry.length <= len(self.history)
-        ]
+        return [(entry, uses) for entry, uses in mine if entry.length <= len(self.history)]
 
-    def match(
-        self, entries: Sequence[tuple[Entry, int]], pinned: set[int]
-    ) -> Generator[Effect, Any, tuple[Entry, int] | None]:
-        """The newest entry whose prefix this history extends, and that drops nothing pinned."""
-        marks = [entry.length for entry, _ in entries]
-        if entries:
+    def match(self, entries: Sequence[tuple[Entry, int]], pinned: set[int]) -> Generator[Effect, Any, Found | None]:
+        """The newest entry that was made for this history; else the newest whose old part this history shares.
+
+        None where it drops what is pinned now: `lapsed` is that entry then.
+        """
+        size = len(self.history)
+        marks = {length for entry, _ in entries for length in (entry.length, entry.edited_at) if length <= size}
+        if marks:
             yield from self._extend(self._chain, max(marks), marks)
-        for entry, uses in entries:
-            if self._chain.at(entry.length) == entry.digest and self._applies(entry, pinned):
-                return entry, uses
+        known = [
+            Found(entry, uses, entry.edited_at <= size and self._chain.at(entry.edited_at) == entry.edit)
+            for entry, uses in entries
+            if self._chain.at(entry.length) == entry.digest
+        ]
+        for found in sorted(known, key=lambda each: not each.own):
+            if self._applies(found.entry, pinned):
+                return found
+            self.lapsed = self.lapsed or found
         return None
 
     def remembered(self, plan: Plan, ages: dict[int, int], place: int | None) -> Generator[Effect, Any, Entry]:
         """`plan` as an entry; `ages`: unit -> how many requests ago it went; `place`: where stripping begins, as a position."""
-        owner = self._conversation.exchanges.owner
+        owner, size = self._conversation.exchanges.owner, len(self.history)
         gaps = self._gaps((index, ages.get(owner[index], 0)) for index in plan.gone)
-        length = gaps[-1].stop if gaps else min(OPENING, len(self.history))
-        digest = self._chain.at(length)
-        if digest is None:
-            chain = self._chain if length > self._chain.length else Chain()
-            yield from self._extend(chain, length, (length,))
-            digest = chain.at(length)
-        return Entry(length, str(digest), gaps, len(self.history), self._policy, place)
+        edits = plan.edits.moved(self.position) if plan.edits else plan.edits
+        ends = [gaps[-1].stop] if gaps else []
+        length = max((*ends, *(place + 1 for place in edits.places())), default=min(OPENING, size))
+        chain = self._chain if self._chain.at(length) is not None or length > self._chain.length else Chain()
+        yield from self._extend(chain, size, (length, size))
+        return Entry(length, str(chain.at(length)), gaps, size, str(chain.at(size)), self._policy, place, edits)
 
     def items(self, entry: Entry) -> list[int]:
         """The indexes of the items that an entry drops."""
         return [self.history[place] for gap in entry.gaps for place in range(gap.start, gap.stop)]
+
+    def edits(self, entry: Entry) -> Edits:
+        """What an entry shortens and inserts, by indexes."""
+        return entry.edits.moved(self.index) if entry.edits else entry.edits
 
     def ages(self, entry: Entry, uses: int) -> dict[int, int]:
         """Unit -> how many requests ago it went, when `entry` is used for the so-and-so-many-th time."""

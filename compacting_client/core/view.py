@@ -2,24 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import Any
 
 from compacting_client.core.conversation import SYSTEM, Conversation
+from compacting_client.core.edits import NO_EDITS, Edits, Inserted, Shortened
+from compacting_client.core.effects import Effect
+from compacting_client.errors import PolicyError
 
-__all__ = ["Choice", "Turn", "View", "base_pins"]
+__all__ = ["Choice", "Resize", "Turn", "View", "base_pins"]
+
+Resize = Callable[[Edits], Generator[Effect, Any, list[float]]]
+"""The sizes of all items under some edits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a policy wants: the units to drop (each by its first item), why it acted, whether the rest fits, and what it aimed at (tokens)."""
+    """What a policy wants: the units to drop (each by its first item), why it acted, whether the rest fits, and what it aimed at (tokens).
+
+    ``shortened``: tool results with other content.  ``inserted``: all texts that stand in the history from now on; None: those that did.
+    """
 
     units: frozenset[int]
     trigger: str
     fits: bool
     budget: float | None = None
     target: float | None = None
+    shortened: tuple[Shortened, ...] = ()
+    inserted: tuple[Inserted, ...] | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.units or self.shortened) or self.inserted is not None
+
+    def then(self, later: Choice) -> Choice:
+        """Both, the later one on top."""
+        return replace(
+            later,
+            units=self.units | later.units,
+            trigger=self.trigger,
+            shortened=(*self.shortened, *later.shortened),
+            inserted=self.inserted if later.inserted is None else later.inserted,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +64,24 @@ class View:
     """The present state of one history.  A unit is named by the index of its first item.
 
     ``sizes[i]`` tokens of item *i*; ``overhead`` tokens of the system prompt and the tools; ``total`` tokens of all that is still there;
-    ``gone`` item indexes that are gone already; ``pinned`` units that stay, whatever the policy says.
+    ``gone`` item indexes that are gone already; ``pinned`` units that stay, whatever the policy says; ``edits`` what was shortened and inserted.
     """
 
-    __slots__ = ("_units", "conversation", "gone", "overhead", "pinned", "sizes", "total")
+    __slots__ = ("_resize", "_units", "conversation", "edits", "gone", "overhead", "pinned", "sizes", "total")
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - made in two places
         self,
         conversation: Conversation,
         sizes: Sequence[float],
         overhead: float,
         pinned: Iterable[int] = (),
         gone: Iterable[int] = (),
+        edits: Edits = NO_EDITS,
+        resize: Resize | None = None,
     ) -> None:
         self.conversation, self.sizes, self.overhead = conversation, sizes, overhead
         self.pinned, self.gone = frozenset(pinned), frozenset(gone)
+        self.edits, self._resize = edits, resize
         self._units: list[int] | None = None
         systems = sum(sizes[index] for index, role in enumerate(conversation.roles) if role == SYSTEM)
         self.total = overhead - systems + sum(sizes) - sum(sizes[index] for index in self.gone)
@@ -70,6 +98,30 @@ class View:
         """Tokens of a unit."""
         members = self.conversation.exchanges.members.get(unit)
         return self.sizes[unit] if members is None else sum(self.sizes[index] for index in members)
+
+    def after(self, choice: Choice) -> Generator[Effect, Any, View]:
+        """What `choice` leaves."""
+        unit = self.conversation.exchanges.unit
+        gone = self.gone.union(index for first in choice.units for index in unit(first))
+        edits = self.edits.then(self.conversation, gone, choice.shortened, choice.inserted)
+        sizes = self.sizes
+        if self._resize is not None and edits != self.edits:
+            sizes = yield from self._resize(edits)
+        return View(self.conversation, sizes, self.overhead, self.pinned, gone, edits, self._resize)
+
+    def settled(self, choice: Any) -> Choice | None:
+        """A policy's answer without what is pinned, mended for a provider that wants a user turn first.  Raises PolicyError for what is none."""
+        if choice is None:
+            return None
+        if not isinstance(choice, Choice):
+            raise PolicyError(f"choose() returned {choice!r}; it must return a Choice or None")
+        if unknown := choice.units.difference(self.units()):
+            raise PolicyError(f"choose() named units that are not there: {sorted(unknown)}")
+        units: set[int] = set(choice.units - self.pinned)
+        texts = self.edits.inserted if choice.inserted is None else choice.inserted
+        if self.conversation.opens_with_user and not any(each.side == "own" for each in texts):
+            units = self.mended(units)
+        return replace(choice, units=frozenset(units))
 
     def ends(self, head: int, tail: int) -> tuple[set[int], set[int]]:
         """The units that the first `head` and the last `tail` neutral messages belong to, the system prompt being the first of them."""

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from types import NoneType
 from typing import Any, cast
 
-from compacting_client.core.conversation import SYSTEM, Conversation, Message
+from compacting_client.core.conversation import SYSTEM, Conversation, ItemEdit, Message
+from compacting_client.core.edits import rendered
 from compacting_client.core.plan import Plan, kept
 from compacting_client.core.tokens import dump
 from compacting_client.formats import canonical, media
@@ -70,7 +71,11 @@ def read(body: Mapping[str, Any]) -> Conversation:
 def write(plan: Plan, conversation: Conversation, body: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of `body` without the items that go; the rest are the caller's own objects."""
     messages = body[FIELD]
-    return {**body, FIELD: [messages[index] for index in kept(plan.gone, len(conversation))]}
+    stay = kept(plan.gone, len(conversation))
+    if not plan.edits:
+        return {**body, FIELD: [messages[index] for index in stay]}
+    edits, reader = plan.edits.by_item(), conversation.reader
+    return {**body, FIELD: [item for index in stay for item in rendered(reader, messages[index], edits.get(index))]}
 
 
 def usage(answer: Any, so_far: Usage | None = None) -> Usage | None:
@@ -202,6 +207,19 @@ class _Reader:
 
     def strip(self, item: Any) -> Any:
         return item
+
+    def edited(self, item: Any, edit: ItemEdit) -> Any:
+        fields = as_dict(item) or {}
+        content = edit.parts.get(0, fields.get("content"))
+        if isinstance(content, (list, tuple)):
+            start, end = ([{"type": "text", "text": text} for text in texts] for texts in (edit.start, edit.end))
+            content = [*start, *cast("Sequence[Any]", content), *end]
+        elif edit.start or edit.end:
+            content = "\n\n".join([*edit.start, *([str(content)] if content else []), *edit.end])
+        return {**fields, "content": content}
+
+    def own(self, texts: Sequence[str]) -> Any:
+        return {"role": "user", "content": "\n\n".join(texts)}
 
 
 def _messages(body: Mapping[str, Any]) -> Sequence[Any]:

@@ -8,8 +8,8 @@ from compacting_client.core.prefix import Entry
 
 __all__ = ["KEPT_ENTRIES", "Store"]
 
-KEPT_ENTRIES = 8
-"""So many of the newest entries are kept for each opening exchange: forks and policies that share it."""
+KEPT_ENTRIES = 32
+"""So many entries, those used last, are kept for each opening exchange: many a conversation begins with "Hi" and the same greeting."""
 
 
 @runtime_checkable
@@ -20,15 +20,15 @@ class Store(Protocol):
     """
 
     def recall(self, key: str) -> list[tuple[Entry, int]]:
-        """(entry, how often it was used since), newest first; [] where nothing is known.  One round trip."""
+        """(entry, how often it was used since), the one used last first; [] where nothing is known.  One round trip."""
         ...
 
-    def remember(self, key: str, entry: Entry) -> None:
-        """Add an entry; the oldest beyond KEPT_ENTRIES go."""
+    def remember(self, key: str, entry: Entry, replaces: Entry | None = None) -> None:
+        """Add an entry, in the place of one that it supersedes; those used longest ago go, beyond KEPT_ENTRIES."""
         ...
 
     def reuse(self, key: str, entry: Entry) -> None:
-        """Count one more use of an entry."""
+        """Count one more use of an entry, which is then the one used last."""
         ...
 
     def forget(self, key: str | None = None) -> None:

@@ -36,28 +36,31 @@ class InProcess:
         return len(self._kept)
 
     def recall(self, key: str) -> list[tuple[Entry, int]]:
-        """The newest entries of a conversation, newest first."""
+        """The entries of a conversation, the one used last first."""
         with self._lock:
             if key not in self._kept:
                 return []
             self._kept.move_to_end(key)
             return [(kept.entry, kept.uses) for kept in self._kept[key]]
 
-    def remember(self, key: str, entry: Entry) -> None:
+    def remember(self, key: str, entry: Entry, replaces: Entry | None = None) -> None:
         """Add an entry in front of the others."""
         with self._lock:
-            others = [kept for kept in self._kept.get(key, ()) if kept.entry != entry]
+            others = [kept for kept in self._kept.get(key, ()) if kept.entry not in (entry, replaces)]
             self._kept[key] = [_Kept(entry), *others][:KEPT_ENTRIES]
             self._kept.move_to_end(key)
             while len(self._kept) > self._limit:
                 self._kept.popitem(last=False)
 
     def reuse(self, key: str, entry: Entry) -> None:
-        """Count one more use."""
+        """Count one more use, and put it in front."""
         with self._lock:
-            for kept in self._kept.get(key, ()):
-                if kept.entry == entry:
-                    kept.uses += 1
+            kept = self._kept.get(key, [])
+            for index, each in enumerate(kept):
+                if each.entry == entry:
+                    each.uses += 1
+                    kept.insert(0, kept.pop(index))
+                    break
 
     def forget(self, key: str | None = None) -> None:
         """Forget one conversation, or all."""

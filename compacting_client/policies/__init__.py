@@ -1,6 +1,9 @@
 """Policies: frozen settings, validated at construction, and one decision each."""
 
 from compacting_client.policies.base import Policy
+from compacting_client.policies.chain import Chain
 from compacting_client.policies.drop_oldest import DropOldest
+from compacting_client.policies.function import FunctionPolicy
+from compacting_client.policies.keep_turns import KeepTurns
 
-__all__ = ["DropOldest", "Policy"]
+__all__ = ["Chain", "DropOldest", "FunctionPolicy", "KeepTurns", "Policy"]

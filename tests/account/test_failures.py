@@ -217,9 +217,9 @@ class Down(memory.InProcess):
         self._check("recall")
         return super().recall(key)
 
-    def remember(self, key: str, entry: Any) -> None:
+    def remember(self, key: str, entry: Any, replaces: Any = None) -> None:
         self._check("remember")
-        super().remember(key, entry)
+        super().remember(key, entry, replaces)
 
     def reuse(self, key: str, entry: Any) -> None:
         self._check("reuse")

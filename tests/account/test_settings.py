@@ -6,7 +6,7 @@ from typing import Any
 import openai
 import pytest
 
-from compacting_client import ConfigError, DropOldest, compacting, memory
+from compacting_client import ConfigError, DropOldest, compacting, control, memory
 from tests.bindings.support import POLICY
 
 NAN = math.nan
@@ -64,10 +64,11 @@ def a_function(messages: list[Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("value", [a_function, lambda messages: messages, len, print])
-def test_functions_as_policies_are_not_there_yet(chat: openai.OpenAI, value: Any) -> None:
-    """A function says that it is not available in this version, and what to use."""
-    with pytest.raises(ConfigError, match="functions as policies are not available in this version; use DropOldest"):
-        compacting(chat, value)
+def test_any_function_is_a_policy(chat: openai.OpenAI, value: Any) -> None:
+    """It is known by its name."""
+    policy = control(compacting(chat, value)).policy
+    assert policy is not None
+    assert policy.name == value.__name__
 
 
 @pytest.mark.parametrize("value", [True, DropOldest, "DropOldest", [POLICY], (400,), object()])

@@ -192,15 +192,20 @@ def test_a_refused_request_stores_nothing() -> None:
 
 def entry(number: int) -> Entry:
     """Some entry."""
-    return Entry(number, str(number), (Gap(0, number),), number, "p")
+    return Entry(number, str(number), (Gap(0, number),), number, "", "p")
 
 
-def test_the_newest_entries_of_the_last_conversations_are_kept() -> None:
-    """Eight entries per conversation, newest first; the conversation used least recently goes."""
+def test_the_entries_used_last_are_kept() -> None:
+    """32 entries for one opening, the one used last first; the conversation used least recently goes."""
     store = memory.InProcess(max_conversations=2)
-    for number in range(10):
+    for number in range(40):
         store.remember("a", entry(number))
-    assert [found.length for found, _ in store.recall("a")] == [9, 8, 7, 6, 5, 4, 3, 2]
+    assert [found.length for found, _ in store.recall("a")] == list(range(39, 7, -1))
+    store.reuse("a", entry(8))
+    assert store.recall("a")[0] == (entry(8), 1)
+    store.remember("a", entry(50), entry(8))
+    assert [found.length for found, _ in store.recall("a")][:2] == [50, 39]
+    assert len(store.recall("a")) == 32
     store.remember("b", entry(1))
     store.recall("a")
     store.remember("c", entry(1))
@@ -244,3 +249,52 @@ def test_a_store_that_is_down_costs_an_event(half: bool) -> None:
     expected = ["nothing remembered"] if half else ["decided without memory", "nothing remembered"]
     assert [event.instead for event in failed] == expected
     assert all(event.rules == ("memory", "ConnectionError") for event in failed)
+
+
+def test_conversations_with_one_opening_do_not_push_each_other_out() -> None:
+    """Twenty chats that all begin with "Hi" and the same greeting keep their own cuts, each of which moves seldom."""
+    state, cuts, requests = session(DropOldest(BUDGET)), 0, 0
+    for turn in range(2, 14):
+        for number in range(20):
+            body = talk(turn, system=False)
+            body["messages"][:2] = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello!"}]
+            body["messages"][2]["content"] += f" of chat {number}"
+            _, report = leave(state, openai_chat, body)
+            cuts += report.trigger is not None
+            requests += 1
+    assert cuts < requests / 4
+
+
+def test_a_branch_keeps_its_own_cut() -> None:
+    """Another branch of the same old part, cut further, does not move this one's cut."""
+    state = session(DropOldest(1000))
+
+    def branch(words: str, size: int) -> dict[str, Any]:
+        body = talk(12, words=110)
+        body["messages"][-1:] = [
+            {"role": "user", "content": words + " w" * size},
+            {"role": "assistant", "content": "ok"},
+        ]
+        return {**body, "messages": [*body["messages"], {"role": "user", "content": "and?"}]}
+
+    first, _ = leave(state, openai_chat, branch("one", 20))
+    leave(state, openai_chat, branch("two", 900))
+    longer = branch("one", 20)
+    longer["messages"] += [{"role": "assistant", "content": "so"}, {"role": "user", "content": "more"}]
+    sent, report = leave(state, openai_chat, longer)
+    assert sent["messages"][: len(first["messages"])] == first["messages"]
+    assert [event.age for event in report.reused] == [1]
+
+
+def test_a_pin_tells_again_only_what_is_new() -> None:
+    """When a pin brings something back, the other units that stay out are no news."""
+    wanted: list[str] = []
+    events: list[Any] = []
+    pin = lambda message: any(word in str(message["content"]) for word in wanted)  # noqa: E731
+    state = session(DropOldest(BUDGET), pin=pin, on_drop=events.append)
+    leave(state, openai_chat, talk(12))
+    told = len(events)
+    wanted.append("q1 ")
+    _, report = leave(state, openai_chat, talk(12))
+    assert len(events) - told < 3
+    assert {unit.since for unit in report.dropped} == {1} | ({0} if len(events) > told else set())

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from compacting_client.core.conversation import SYSTEM, Conversation, Message
+from compacting_client.core.conversation import SYSTEM, Conversation, ItemEdit, Message
+from compacting_client.core.edits import rendered
 from compacting_client.core.plan import Plan, kept
 from compacting_client.core.tokens import dump
 from compacting_client.formats import canonical, media
@@ -77,12 +78,12 @@ def write(plan: Plan, conversation: Conversation, body: Mapping[str, Any]) -> di
     messages = body[FIELD]
     start, stop = plan.strip or (0, 0)
     sent: list[Any] = []
+    edits = plan.edits.by_item()
     for index in kept(plan.gone, len(conversation)):
         item = messages[index]
         if start <= index < stop and conversation.roles[index] == "assistant":
             item = _stripped(item)
-        if item is not None:
-            sent.append(item)
+        sent.extend(rendered(conversation.reader, item, edits.get(index)))
     return {**body, FIELD: sent}
 
 
@@ -247,6 +248,26 @@ class _Reader:
 
     def strip(self, item: Any) -> Any:
         return _stripped(item) if item.get("role") == "assistant" else item
+
+    def edited(self, item: Any, edit: ItemEdit) -> Any:
+        content = get(item, "content")
+        given_blocks = [_written(content)] if isinstance(content, str) and content else list(content or ())
+        blocks: list[Any] = []
+        results = 0
+        for block in given_blocks:
+            if kind(block) == "tool_result":
+                block = {**(as_dict(block) or {}), "content": edit.parts[results]} if results in edit.parts else block
+                results += 1
+            blocks.append(block)
+        written = [*map(_written, edit.start), *blocks, *map(_written, edit.end)]
+        return {**(as_dict(item) or {}), "content": written}
+
+    def own(self, texts: Sequence[str]) -> Any:
+        return {"role": "user", "content": [*map(_written, texts)]}
+
+
+def _written(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
 
 
 def _meant(block: Mapping[str, Any]) -> Any:

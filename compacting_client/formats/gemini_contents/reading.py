@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from compacting_client.core.conversation import SYSTEM, Conversation, Message
+from compacting_client.core.conversation import SYSTEM, Conversation, ItemEdit, Message
+from compacting_client.core.edits import rendered
 from compacting_client.core.plan import Plan, kept
 from compacting_client.core.tokens import dump
 from compacting_client.formats.base import Unreadable, Usage, as_dict, get, given
@@ -57,8 +59,12 @@ def read(body: Mapping[str, Any]) -> Conversation:
 
 def write(plan: Plan, conversation: Conversation, body: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of `body` without the contents that go; the rest are the caller's own objects."""
-    contents = _contents(body)
-    return {**body, FIELD: [contents[index] for index in kept(plan.gone, len(conversation))]}
+    contents, edits, reader = _contents(body), plan.edits.by_item(), conversation.reader
+    sent: list[Any] = []
+    for index in kept(plan.gone, len(conversation)):
+        item = conversation.items[index] if index in edits else contents[index]  # a content may be a mere string
+        sent.extend(rendered(reader, item, edits.get(index)))
+    return {**body, FIELD: sent}
 
 
 def usage(answer: Any, so_far: Usage | None = None) -> Usage | None:
@@ -251,6 +257,30 @@ class _Reader:
 
     def strip(self, item: Any) -> Any:
         return item
+
+    def edited(self, item: Any, edit: ItemEdit) -> Any:
+        parts: list[Any] = []
+        responses = 0
+        for part in parts_of(item):
+            if kind_of(part) == "functionResponse":
+                part = _answering(part, edit.parts[responses]) if responses in edit.parts else part
+                responses += 1
+            parts.append(part)
+        start, end = ([{"text": text} for text in texts] for texts in (edit.start, edit.end))
+        return {**item, "parts": [*start, *parts, *end]}
+
+    def own(self, texts: Sequence[str]) -> Any:
+        return {"role": "user", "parts": [{"text": text} for text in texts]}
+
+
+def _answering(part: Mapping[str, Any], content: Any) -> dict[str, Any]:
+    """A function response with other content: a JSON object as it is, anything else as its result."""
+    name = next(name for name in part if camel(name) == "functionResponse")
+    try:
+        found = json.loads(content) if isinstance(content, str) else content
+    except ValueError:
+        found = content
+    return {**part, name: {**part[name], "response": found if isinstance(found, dict) else {"result": content}}}
 
 
 def _call(call: Any, key: str) -> dict[str, Any]:

@@ -1,0 +1,122 @@
+"""What changes in the items that stay: shortened tool results, and text that a policy inserted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from compacting_client.core.conversation import SYSTEM, Conversation, ItemEdit, Reader
+
+__all__ = ["NO_EDITS", "Edits", "Inserted", "Shortened", "placed", "rendered"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shortened:
+    """A tool result with other content: the neutral message number `part` of the item `at`."""
+
+    at: int
+    part: int
+    content: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Inserted:
+    """Text of a policy's own: at the "start" or "end" of the user item `at`, an "own" user item before it, or yet "unplaced" before it."""
+
+    at: int
+    side: Literal["start", "end", "own", "unplaced"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Edits:
+    """All changes of one history, by the indexes of its items; in a remembered entry, by positions."""
+
+    shortened: tuple[Shortened, ...] = ()
+    inserted: tuple[Inserted, ...] = ()
+    _by_item: dict[int, ItemEdit] = field(default_factory=dict[int, ItemEdit], init=False, repr=False, compare=False)
+
+    def __bool__(self) -> bool:
+        return bool(self.shortened or self.inserted)
+
+    def places(self) -> set[int]:
+        """The items that change, and those that text stands before."""
+        return {each.at for each in self.shortened} | {each.at for each in self.inserted}
+
+    def by_item(self) -> dict[int, ItemEdit]:
+        """The changes of each item."""
+        if self and not self._by_item:
+            for change in self.shortened:
+                self._by_item.setdefault(change.at, ItemEdit()).parts[change.part] = change.content
+            for text in self.inserted:
+                getattr(self._by_item.setdefault(text.at, ItemEdit()), text.side).append(text.text)
+        return self._by_item
+
+    def moved(self, where: Callable[[int], int]) -> Edits:
+        """The same at other indexes."""
+        return Edits(
+            tuple(replace(each, at=where(each.at)) for each in self.shortened),
+            tuple(replace(each, at=where(each.at)) for each in self.inserted),
+        )
+
+    def then(
+        self,
+        conversation: Conversation,
+        gone: AbstractSet[int],
+        shortened: Sequence[Shortened] = (),
+        inserted: Sequence[Inserted] | None = None,
+    ) -> Edits:
+        """These with newer ones on top, once the items in `gone` are gone; ``inserted=None`` leaves the inserted texts."""
+        latest = {(each.at, each.part): each for each in (*self.shortened, *shortened) if each.at not in gone}
+        texts = self.inserted if inserted is None else inserted
+        return Edits(tuple(latest.values()), placed(conversation, gone, texts))
+
+
+NO_EDITS = Edits()
+
+
+def rendered(reader: Reader, item: Any, edit: ItemEdit | None) -> list[Any]:
+    """What stands in the place of one item; `item` None: it went, and only what was to stand before it is left."""
+    if edit is None:
+        return [] if item is None else [item]
+    before = [reader.own(edit.own)] if edit.own else []
+    if item is None:
+        return before
+    changes = edit.parts or edit.start or edit.end
+    return [*before, reader.edited(item, edit) if changes else item]
+
+
+def placed(conversation: Conversation, gone: AbstractSet[int], texts: Sequence[Inserted]) -> tuple[Inserted, ...]:
+    """`texts`, each at a place that strictly alternating templates accept and that is inside no exchange (DESIGN 3.6).
+
+    Before the content of a user item that follows; else at the end of the user item before it; else an item of its own in front of all.
+    """
+    if all(each.side != "unplaced" and each.at not in gone for each in texts):
+        return tuple(texts)
+    roles, owner = conversation.roles, conversation.exchanges.owner
+    there = [index for index in range(len(roles)) if index not in gone and roles[index] != SYSTEM]
+    takes = [index for index in there if roles[index] == "user" and index not in conversation.answers]
+    reaches, lowest = dict[int, int](), len(roles)  # item -> how far back the exchanges of it and of later items reach
+    for index in reversed(there):
+        reaches[index] = lowest = min(lowest, owner[index])
+    return tuple(
+        each
+        if each.side != "unplaced" and each.at not in gone
+        else _placed(each.at + (each.side == "end"), each.text, there, takes, reaches)
+        for each in texts
+    )
+
+
+def _placed(at: int, text: str, there: Sequence[int], takes: Collection[int], reaches: dict[int, int]) -> Inserted:
+    following = next((index for index in there if index >= at), None)
+    while following is not None and reaches[following] < min(at, following):
+        at = reaches[following]
+        following = next(index for index in there if index >= at)
+    if following in takes and following is not None:
+        return Inserted(following, "start", text)
+    before = max((index for index in takes if index < at), default=None)
+    if before is not None:
+        return Inserted(before, "end", text)
+    return Inserted(there[0], "own", text)

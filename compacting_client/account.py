@@ -46,8 +46,9 @@ def fill(report: Report, outcome: Outcome, budget: float | None) -> None:
         report.messages_before - gone + sum(bool(edit.own) for edit in plan.edits.by_item().values())
     )
     report.fits = budget is None or report.tokens_after <= budget
-    request_id = report.request_id  # the report in its own closure would live until the garbage collector runs
-    report.details = lambda: details(outcome, request_id)
+    if plan:  # an application may keep every report: one of an unchanged request holds nothing of the history
+        request_id = report.request_id  # the report in its own closure would live until the garbage collector runs
+        report.details = lambda: details(outcome, request_id)
     report.__dict__.pop("_details", None)  # filled a second time after a recovery
 
 

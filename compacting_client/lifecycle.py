@@ -182,7 +182,7 @@ class _Request:
             response = yield from self._recovered(error)
         yield from self._remember()
         if self.outcome is not None:
-            self.outcome.measured.release()  # an application may keep every response, and with it every report
+            self.outcome.release()  # an application may keep every response, and with it every report
         return response
 
     def stop_preview(self) -> None:

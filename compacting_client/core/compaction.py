@@ -99,6 +99,13 @@ class Outcome:
         strip, items = self.conversation.reader.strip, self.conversation.items
         return {index for index in self.stripped if strip(items[index]) is None}
 
+    def release(self) -> None:
+        """Let go of what the account needs no more: the serialisations, and the items that left as they came."""
+        self.measured.release()
+        conversation, unit = self.conversation, self.conversation.exchanges.unit
+        needed = {index for first in self.ages for index in unit(first)} | self.stripped.keys() | self.edited.keys()
+        conversation.items = [item if index in needed else None for index, item in enumerate(conversation.items)]
+
     @property
     def tokens_before(self) -> Tokens:
         """Tokens of the request as the caller wrote it."""

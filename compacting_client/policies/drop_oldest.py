@@ -81,11 +81,12 @@ class DropOldest(Policy):
         """
         budget, stays = self.budget, head | view.pinned
         dropped, left = _drop(view, _in_order(view, stays | tail), set(), view.total, self.target * budget)
+        half = (1 + self.target) / 2 * budget
         if left > budget:
-            dropped, left = _drop(view, _in_order(view, stays), dropped, left, (1 + self.target) / 2 * budget)
+            dropped, left = _drop(view, _in_order(view, stays), dropped, left, half)
         if left > budget:
-            rest = ((unit,) for unit in view.units() if unit not in stays)
-            broken, less = _drop(view, rest, set(dropped), left, budget)
+            units = ((unit,) for unit in view.units() if unit not in stays)
+            broken, less = _drop(view, units, set(), view.total, half)
             if less <= budget:  # half turns, which strict templates refuse, only where they make the difference
                 dropped, left = broken, less
         mended = view.mended(dropped)

@@ -218,9 +218,6 @@ def test_the_answer_goes_with_its_question_where_the_case_says_so(target: float,
 
 
 @covers("035", "042")
-@pytest.mark.xfail(
-    strict=True, reason="where only half a turn helps, whole turns that did not help are gone all the same"
-)
 @each_api
 def test_what_does_not_help_is_not_dropped(api: str, line: MakeLine) -> None:
     """The head holds a question, so its large answer can only go alone: then the small turn after it need not go."""

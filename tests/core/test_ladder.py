@@ -1,5 +1,6 @@
 """What happens when a plan would be refused (DESIGN 3.3): the ladder, rung by rung."""
 
+import gc
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -98,3 +99,16 @@ def test_nothing_is_left_half() -> None:
     body = loop(3)
     sent, _ = leave(session(Oldest(2)), openai_chat, body)
     assert sent["messages"] == [*body["messages"][:2], *body["messages"][4:]]
+
+
+def test_a_report_holds_nothing_of_what_left_as_it_came() -> None:
+    """An application may keep every response: the report of an unchanged request holds no message, that of a changed one the dropped ones."""
+    body = talk(6)
+    state = session(Oldest(2, above=3))
+    _, report = leave(state, openai_chat, body)
+    held = gc.get_referents(*report.details.__closure__ or ())  # type: ignore[attr-defined]
+    outcome = next(each for each in held if hasattr(each, "conversation"))
+    assert [index for index, item in enumerate(outcome.conversation.items) if item is not None] == [1, 2]
+    assert [unit.messages[0]["content"] for unit in report.dropped] == [m["content"] for m in body["messages"][1:3]]
+    _, untouched = leave(session(Oldest(2, above=99)), openai_chat, body)
+    assert not getattr(untouched.details, "__closure__", None)

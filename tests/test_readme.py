@@ -15,6 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
+PROVIDERS = ("OPENAI_", "ANTHROPIC_", "GEMINI_", "GOOGLE_")
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 
 
@@ -59,7 +60,7 @@ def outputs() -> list[str]:
     """What each block prints."""
     program = "from tests.test_readme import run_all; run_all()"
     environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "ANTHROPIC_"))},
+        **{name: value for name, value in os.environ.items() if not name.startswith(PROVIDERS)},
         "PYTHONPATH": str(ROOT),
         "PYTHONWARNINGS": "error,ignore::ResourceWarning",
         "PYTHONIOENCODING": "utf-8",

@@ -1,4 +1,4 @@
-"""Your own OpenAI or Anthropic client, whose requests leave with a history that fits, is accepted, and is accounted for."""
+"""Your own OpenAI, Anthropic or Google Gen AI client, whose requests leave with a history that fits, is accepted, and is accounted for."""
 
 from compacting_client import memory
 from compacting_client.control import Control, control

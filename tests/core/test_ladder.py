@@ -106,7 +106,7 @@ def test_a_report_holds_nothing_of_what_left_as_it_came() -> None:
     body = talk(6)
     state = session(Oldest(2, above=3))
     _, report = leave(state, openai_chat, body)
-    held = gc.get_referents(*report.details.__closure__ or ())  # type: ignore[attr-defined]
+    held = gc.get_referents(*report.details.__closure__ or ())
     outcome = next(each for each in held if hasattr(each, "conversation"))
     assert [index for index, item in enumerate(outcome.conversation.items) if item is not None] == [1, 2]
     assert [unit.messages[0]["content"] for unit in report.dropped] == [m["content"] for m in body["messages"][1:3]]

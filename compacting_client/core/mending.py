@@ -78,7 +78,6 @@ def decided(view: View, shown: Sequence[Shown], copies: Sequence[Message], retur
     found = Choice(
         frozenset(dropped),
         "policy",
-        fits=True,
         shortened=tuple(each for each in shortened if each.at not in gone),
         inserted=inserted if inserted != view.edits.inserted else None,
     )

@@ -20,15 +20,13 @@ Resize = Callable[[Edits], Generator[Effect, Any, list[float]]]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a policy wants: the units to drop (each by its first item), why it acted, whether the rest fits, and what it aimed at (tokens).
+    """What a policy wants: the units to drop (each by its first item), why it acted, and what it aimed at (tokens).
 
     ``shortened``: tool results with other content.  ``inserted``: all texts that stand in the history from now on; None: those that did.
     """
 
     units: frozenset[int]
     trigger: str
-    fits: bool
-    budget: float | None = None
     target: float | None = None
     shortened: tuple[Shortened, ...] = ()
     inserted: tuple[Inserted, ...] | None = None

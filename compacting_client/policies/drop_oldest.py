@@ -72,7 +72,7 @@ class DropOldest(Policy):
             dropped, left = self._with_room(view, head, tail)
         if not dropped or (left > self.budget and self.target < 1.0 and view.total - left < _WORTH * self.budget):
             return None
-        return Choice(frozenset(dropped), "tokens", left <= self.budget, self.budget, self.target * self.budget)
+        return Choice(frozenset(dropped), "tokens", self.target * self.budget)
 
     def _with_room(self, view: View, head: set[int], tail: set[int]) -> tuple[set[int], float]:
         """From the middle, down to the target; if that is not even the budget, from the tail too, and at last not by whole turns.

@@ -49,8 +49,8 @@ class KeepTurns(Policy):
             dropped = _older(view, asked[-self.max_messages], tools)
             freed = sum(view.conversation.exchanges.owner[index] in dropped for index in asked)
             if freed > self.slack:  # turns that have to stay are no reason to cut
-                return Choice(frozenset(dropped), "turns", fits=True)
-        return Choice(frozenset(tools), "tool_results", fits=True) if tools else None
+                return Choice(frozenset(dropped), "turns")
+        return Choice(frozenset(tools), "tool_results") if tools else None
 
 
 def _asked(view: View) -> list[int]:

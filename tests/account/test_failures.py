@@ -63,7 +63,7 @@ class Broken(Policy):
 
 
 def choice(units: Any) -> Any:
-    return lambda _: Choice(units, "tokens", True, 400, 200)
+    return lambda _: Choice(units, "tokens", 200)
 
 
 # setting -> (its options, the class of the error that the report names)

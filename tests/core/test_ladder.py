@@ -26,7 +26,7 @@ class Oldest(Policy):
 
     def choose(self, view: View) -> Choice | None:
         """The oldest."""
-        return Choice(frozenset(view.units()[: self.count]), "policy", True)
+        return Choice(frozenset(view.units()[: self.count]), "policy")
 
 
 class Picky:

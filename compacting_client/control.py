@@ -17,6 +17,7 @@ from compacting_client.policies import Policy
 from compacting_client.report import Report
 from compacting_client.session import Session
 from compacting_client.settings import policy_of
+from compacting_client.shell import ask
 from compacting_client.validation import is_async
 
 __all__ = ["Control", "control"]
@@ -148,15 +149,8 @@ class Control(Generic[ClientT]):
         known = Recognition(conversation, Measure(conversation), "", self._session.settings.memory_key)
         if len(known.history) < OPENING:
             return None
-        steps = known.opening()
-        answers: list[Any] | None = None
-        while True:
-            try:
-                step: Any = steps.send(answers)
-            except StopIteration as done:
-                key: str | None = done.value
-                return key
-            answers = [step.function(argument) for argument in step.arguments]
+        key: str | None = ask(known.opening(), self._session)
+        return key
 
 
 def _made_no_request(method: Any) -> ConfigError:

@@ -78,20 +78,7 @@ def exchange(session: Session, wire: Format, body: Mapping[str, Any]) -> Steps:
     """
     started = time.perf_counter()
     request = _Request(session, wire, drained(body, wire.FIELD, "tools", "system"), session.policy())
-    try:
-        yield from request.decide()
-        request.report.duration_ms = (time.perf_counter() - started) * 1000
-        session.keep(request.report)
-        request.stop_preview()
-        yield from request.hold_against_budget()
-        yield Tell(request.events())
-        response = yield from request.send()
-    except (Previewed, GeneratorExit):
-        raise
-    except BaseException as error:  # a cancellation too ends the request
-        request.report.error = type(error).__name__
-        yield Finish(request.report)
-        raise
+    response = yield from _ended(request.report, request.leave(started))
     yield Deliver(response, request.report)
     return response
 
@@ -106,16 +93,25 @@ def passed_by(session: Session, api: str, body: Any, reason: str) -> Steps:
         report.body = wire_json(body)
         raise Previewed(report)
     yield Tell([_skipped(report)])
+    response = yield from _ended(report, _sent(body))
+    yield Deliver(response, report)
+    return response
+
+
+def _sent(body: Any) -> Steps:
+    return (yield Send(body))
+
+
+def _ended(report: Report, steps: Steps) -> Steps:
+    """The steps; where they end in an error, a cancellation too, the request is over with it."""
     try:
-        response = yield Send(body)
-    except GeneratorExit:  # thrown away while it waited: nothing may be awaited any more
+        return (yield from steps)
+    except (Previewed, GeneratorExit):  # a preview is no request; what is thrown away while it waits may await nothing
         raise
     except BaseException as error:
         report.error = type(error).__name__
         yield Finish(report)
         raise
-    yield Deliver(response, report)
-    return response
 
 
 class _Request:
@@ -126,6 +122,17 @@ class _Request:
         self.report = _begun(session, wire.API, body, policy)
         self.outcome: Outcome | None = None
         self.failed = False
+        self._last: tuple[Plan, dict[str, Any]] | None = None
+
+    def leave(self, started: float) -> Steps:
+        """All steps up to the response; `started` on the performance counter."""
+        yield from self.decide()
+        self.report.duration_ms = (time.perf_counter() - started) * 1000
+        self.session.keep(self.report)
+        self.stop_preview()
+        yield from self.hold_against_budget()
+        yield Tell(self.events())
+        return (yield from self.send())
 
     def decide(self) -> Steps:
         """Fill in the outcome and the report; what cannot be decided on leaves as it came."""
@@ -143,7 +150,13 @@ class _Request:
         """The body that leaves: the caller's own where nothing changes."""
         if self.outcome is None or not self.outcome.plan:
             return self.body
-        return self.wire.write(self.outcome.plan, self.outcome.conversation, self.body)
+        return self._written(self.outcome.conversation, self.outcome.plan)
+
+    def _written(self, conversation: Conversation, plan: Plan) -> dict[str, Any]:
+        """The body under a plan, made once: it is checked first and sent then."""
+        if self._last is None or self._last[0] is not plan:
+            self._last = plan, self.wire.write(plan, conversation, self.body)
+        return self._last[1]
 
     def events(self) -> list[Event]:
         """What is told before the request leaves."""
@@ -213,7 +226,7 @@ class _Request:
 
     def _refused(self, conversation: Conversation, plan: Plan) -> list[str]:
         """The rules that the body breaks under `plan`, and did not break before."""
-        broken = Counter(each.rule for each in self.wire.check(self.wire.write(plan, conversation, self.body)))
+        broken = Counter(each.rule for each in self.wire.check(self._written(conversation, plan)))
         return sorted(broken - Counter(each.rule for each in self.wire.check(self.body))) if broken else []
 
     def _recovered(self, error: Exception) -> Steps:
@@ -242,11 +255,7 @@ class _Request:
                 raise error
             raise PolicyError(f"{report.policy} raised {name}") from error
         self._measure_anyway()
-        fields = {
-            "request_id": report.request_id,
-            "source": source,
-            "error": name,
-        }  # its text may quote the conversation
+        fields = {"request_id": report.request_id, "source": source, "error": name}  # no text: it may quote messages
         if cause is not None or not isinstance(error, PolicyError):
             frame = traceback.extract_tb((cause or error).__traceback__)[-1]
             fields["where"] = f"{frame.name}:{frame.lineno}"

@@ -14,7 +14,7 @@ from compacting_client.lifecycle import Deliver, Finish, Send, Steps, Tell
 from compacting_client.report import Report
 from compacting_client.session import Session
 
-__all__ = ["afinish", "arun", "finish", "run"]
+__all__ = ["afinish", "arun", "ask", "finish", "run"]
 
 
 def run(steps: Steps, session: Session, send: Callable[[Any], Any], deliver: Callable[[Any, Report], None]) -> Any:
@@ -75,6 +75,15 @@ async def arun(
                     answer = await asyncio.to_thread(_stored, session, step) if blocking else _stored(session, step)
         except BaseException as raised:  # noqa: BLE001
             error = raised
+
+
+def ask(steps: Steps, session: Session) -> Any:
+    """Drive steps that only ask the caller's functions."""
+    return run(steps, session, _nothing, _nothing)
+
+
+def _nothing(*_: Any) -> None:
+    """Where nothing is sent, there is nothing to send or deliver with."""
 
 
 def finish(session: Session, report: Report) -> None:

@@ -84,6 +84,11 @@ class Outcome:
         return self.found.entry if self.found is not None else None
 
     @property
+    def own(self) -> Entry | None:
+        """The same, if it was made for this very history: what is decided now takes its place."""
+        return self.found.entry if self.found is not None and self.found.own else None
+
+    @property
     def uses(self) -> int:
         """How often it was used, this request included."""
         return self.found.uses + 1 if self.found is not None else 0
@@ -137,13 +142,12 @@ def compaction(question: Question) -> Generator[Effect, Any, Outcome]:
     found = yield from known.match(entries, pinned)
     yield from _decide(question, outcome, pinned, found)
     if outcome.plan and known.key is not None:
-        own = outcome.found.entry if outcome.found is not None and outcome.found.own else None
-        if outcome.choice is None and own is not None:
-            outcome.commit = Reuse(known.key, own)
+        if outcome.choice is None and outcome.own is not None:
+            outcome.commit = Reuse(known.key, outcome.own)
         else:
             place = known.position(outcome.plan.strip[0]) if outcome.plan.strip else None
             entry = yield from known.remembered(outcome.plan, outcome.ages, place)
-            outcome.commit = Remember(known.key, entry, own)
+            outcome.commit = Remember(known.key, entry, outcome.own)
     return outcome
 
 
@@ -164,7 +168,7 @@ def without_thinking(outcome: Outcome) -> Generator[Effect, Any, bool]:
     outcome.plan, outcome.stripped, outcome.reason = plan, stripped, None
     if known.key is not None:
         entry = yield from known.remembered(plan, outcome.ages, 0)
-        outcome.commit = Remember(known.key, entry, outcome.found.entry if outcome.found is not None else None)
+        outcome.commit = Remember(known.key, entry, outcome.own)
     return True
 
 
@@ -202,9 +206,8 @@ def _accepted(
     conversation, measured = outcome.conversation, outcome.measured
     edited = yield from resized(measured, plan.edits)
     grown = sum(size - measured.sizes[index] for index, size in edited.items())
-    larger = grown > sum(
-        measured.sizes[index] for index in plan.gone
-    )  # what had to stay is more than what a policy reckoned with
+    freed = sum(measured.sizes[index] for index in plan.gone)
+    larger = grown > freed  # what had to stay is more than what a policy reckoned with
     if broken := ("larger",) if larger else tuple(question.refused(plan)):
         outcome.rejected.append((broken, attempt.instead))
         outcome.reason = "refused by its check"

@@ -13,14 +13,14 @@ from compacting_client.formats import canonical, media
 from compacting_client.formats.anthropic_messages import thinking
 from compacting_client.formats.base import Unreadable, Usage, as_dict, get, given, kind
 
-__all__ = ["API", "FIELD", "blocks_of", "held", "items_of", "read", "usage", "write"]
+__all__ = ["API", "FIELD", "SERVER_CALLS", "blocks_of", "held", "items_of", "read", "usage", "write"]
 
 API = "anthropic-messages"
 FIELD = "messages"
 
-_SERVER_CALLS = frozenset({"server_tool_use", "mcp_tool_use"})
+SERVER_CALLS = frozenset({"server_tool_use", "mcp_tool_use"})
 _KNOWN = (
-    thinking.THINKING | _SERVER_CALLS | {"text", "image", "document", "search_result", "tool_use", "container_upload"}
+    thinking.THINKING | SERVER_CALLS | {"text", "image", "document", "search_result", "tool_use", "container_upload"}
 )
 
 
@@ -133,7 +133,7 @@ class _Pairs:
         asked: list[str] = []
         for block in blocks:
             what = kind(block)
-            if what == "tool_use" or what in _SERVER_CALLS:
+            if what == "tool_use" or what in SERVER_CALLS:
                 asked.append(str(block.get("id")))
                 self._link(index, block, what)
             elif what.endswith("tool_result"):
@@ -147,7 +147,7 @@ class _Pairs:
 
     def _link(self, index: int, block: Mapping[str, Any], what: str) -> None:
         """A call made by running code belongs to the server tool that runs it (programmatic tool calling)."""
-        if what in _SERVER_CALLS:
+        if what in SERVER_CALLS:
             self._servers[str(block.get("id"))] = index
         caller = get(block.get("caller"), "tool_id")
         if isinstance(caller, str) and caller in self._servers:

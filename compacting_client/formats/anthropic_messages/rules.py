@@ -9,12 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from compacting_client.formats.anthropic_messages import thinking
-from compacting_client.formats.anthropic_messages.reading import FIELD, blocks_of, items_of
+from compacting_client.formats.anthropic_messages.reading import FIELD, SERVER_CALLS, blocks_of, items_of
 from compacting_client.formats.base import Violation, as_dict, get, kind
 
 __all__ = ["check"]
 
-_SERVER_CALLS = frozenset({"server_tool_use", "mcp_tool_use"})
 MAX_CACHE_MARKS = 4
 
 
@@ -142,7 +141,7 @@ def _server_tools(turns: Sequence[_Turn]) -> Iterator[Violation]:
         waiting: list[tuple[str, str]] = []
         for block in turn.blocks:
             call = str(block.get("tool_use_id"))
-            if kind(block) in _SERVER_CALLS:
+            if kind(block) in SERVER_CALLS:
                 waiting.append((str(block.get("id")), str(block.get("name"))))
             elif _is_server_result(block):
                 if call not in called and call not in [name for name, _ in waiting]:
@@ -152,7 +151,7 @@ def _server_tools(turns: Sequence[_Turn]) -> Iterator[Violation]:
                     )
                     yield Violation("an-server-orphan", where, f"{where}: {message}")
                 waiting = [(name, tool) for name, tool in waiting if name != call]
-        called.update(str(block.get("id")) for block in turn.blocks if kind(block) in _SERVER_CALLS)
+        called.update(str(block.get("id")) for block in turn.blocks if kind(block) in SERVER_CALLS)
         in_flight = all(later.only_results for later in turns[number + 1 :])
         for call, tool in waiting:
             if not in_flight and not any(call in ids for ids in answered[number + 1 :]):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from hashlib import blake2b
 from typing import Any
 
 from compacting_client.core.compaction import Outcome
 from compacting_client.core.conversation import called
+from compacting_client.core.tokens import dump
 from compacting_client.events import (
     CompactionApplied,
     CompactionRejected,
@@ -16,9 +18,10 @@ from compacting_client.events import (
     ContentReused,
     Event,
 )
-from compacting_client.report import Report, Verdict
+from compacting_client.policies import Policy
+from compacting_client.report import Figures, Report, Verdict
 
-__all__ = ["applied", "details", "fill", "fresh_events", "memory_failed", "rejected", "verdicts"]
+__all__ = ["applied", "details", "figures", "fill", "fresh_events", "memory_failed", "rejected", "verdicts"]
 
 _THOUGHT_BEFORE = "thinking from before an edit"
 _REASONS = {
@@ -30,26 +33,37 @@ _REASONS = {
 }
 
 
-def fill(report: Report, outcome: Outcome, budget: float | None) -> None:
-    """Put an outcome's figures into the report."""
+def fill(report: Report, outcome: Outcome, policy: Policy | None) -> None:
+    """Put an outcome into the report.  What takes counting is counted when somebody reads it."""
+    budget = policy.budget if policy is not None else None
+    report.changed = bool(outcome.plan)
+    report.reason = outcome.reason
+    report.trigger = outcome.choice.trigger if outcome.choice is not None else None
+    if outcome.plan:
+        report.fits = budget is None or outcome.tokens_after <= budget
+        request_id = report.request_id  # the report in its own closure would live until the garbage collector runs
+        report.details = lambda: details(outcome, request_id)
+    else:  # an application may keep every report: one of an unchanged request holds nothing of the history
+        report.fits = budget is None or not outcome.measured.exceeds(budget)
+    report.figures = partial(figures, outcome)
+    report.forget()  # filled a second time after a recovery
+
+
+def figures(outcome: Outcome) -> Figures:
+    """The numbers of an outcome."""
     conversation, plan = outcome.conversation, outcome.plan
     counts = conversation.counts
     lost = outcome.emptied.union(plan.gone)
     gone = len(lost) if counts is None else sum(counts[index] for index in lost)
-    report.changed = bool(plan)
-    report.reason = outcome.reason
-    report.trigger = outcome.choice.trigger if outcome.choice is not None else None
-    report.tokens_before, report.tokens_after = outcome.tokens_before, outcome.tokens_after
-    report.tokens_overhead = outcome.measured.overhead
-    report.messages_before = conversation.count()
-    report.messages_after = (
-        report.messages_before - gone + sum(bool(edit.own) for edit in plan.edits.by_item().values())
+    messages = conversation.count()
+    own = sum(bool(edit.own) for edit in plan.edits.by_item().values())
+    return Figures(
+        tokens_before=outcome.tokens_before,
+        tokens_after=outcome.tokens_after,
+        tokens_overhead=outcome.measured.overhead,
+        messages_before=messages,
+        messages_after=messages - gone + own,
     )
-    report.fits = budget is None or report.tokens_after <= budget
-    if plan:  # an application may keep every report: one of an unchanged request holds nothing of the history
-        request_id = report.request_id  # the report in its own closure would live until the garbage collector runs
-        report.details = lambda: details(outcome, request_id)
-    report.__dict__.pop("_details", None)  # filled a second time after a recovery
 
 
 def details(
@@ -128,7 +142,7 @@ def verdicts(outcome: Outcome) -> tuple[Verdict, ...]:
 def _facts(outcome: Outcome, indexes: tuple[int, ...]) -> dict[str, Any]:
     """What dropped and replaced events have in common."""
     messages = tuple(message for index in indexes for message in outcome.conversation.neutral(index))
-    said = b"".join(map(outcome.measured.meaning, indexes))
+    said = dump([outcome.measured.trace.meaning(index) for index in indexes])
     return {
         "first": indexes[0],
         "last": indexes[-1],

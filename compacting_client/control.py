@@ -146,7 +146,7 @@ class Control(Generic[ClientT]):
             conversation = wire.read({wire.FIELD: messages})
         except Unreadable:
             return None
-        known = Recognition(conversation, Measure(conversation), "", self._session.settings.memory_key)
+        known = Recognition(Measure(conversation), "", self._session.settings.memory_key)
         if len(known.history) < OPENING:
             return None
         key: str | None = ask(known.opening(), self._session)

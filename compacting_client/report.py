@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from compacting_client.events import ContentDropped, ContentReplaced, ContentReused, Event
 from compacting_client.formats.base import Usage
 
-__all__ = ["Report", "Verdict"]
+__all__ = ["Figures", "Report", "Verdict"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,16 @@ class Verdict:
     roles: tuple[str, ...]
     tokens: float
     verdict: Literal["kept", "dropped", "stripped", "replaced"]
+
+
+class Figures(NamedTuple):
+    """The numbers of a report, in counted tokens and neutral messages."""
+
+    tokens_before: float = 0
+    tokens_after: float = 0
+    tokens_overhead: float = 0
+    messages_before: int = 0
+    messages_after: int = 0
 
 
 @dataclass(eq=False)
@@ -45,11 +55,6 @@ class Report:
     reason: str | None = None
     changed: bool = False
     fits: bool = True
-    tokens_before: float = 0
-    tokens_after: float = 0
-    tokens_overhead: float = 0
-    messages_before: int = 0
-    messages_after: int = 0
     summary: str | None = field(default=None, repr=False)
     usage: Usage | None = None
     duration_ms: float = 0.0
@@ -57,17 +62,53 @@ class Report:
     body: dict[str, Any] | None = field(default=None, repr=False)
     verdicts: tuple[Verdict, ...] = field(default=(), repr=False)
     log_content: bool = field(default=False, repr=False)
+    figures: Callable[[], Figures] = field(default=Figures, repr=False)
     details: Callable[[], tuple[list[ContentDropped], list[ContentReplaced], list[ContentReused]]] = field(
         default=lambda: ([], [], []), repr=False
     )
 
     @cached_property
+    def _figures(self) -> Figures:
+        found, self.figures = self.figures(), Figures  # counted when first asked for: most reports are never read
+        return found
+
+    @cached_property
     def _details(self) -> tuple[list[ContentDropped], list[ContentReplaced], list[ContentReused]]:
         return self.details()  # built when first asked for: a long history has thousands of units
 
+    def forget(self) -> None:
+        """Count and build anew."""
+        self.__dict__.pop("_figures", None)
+        self.__dict__.pop("_details", None)
+
     def __getstate__(self) -> dict[str, Any]:
-        _ = self._details  # what is built on demand cannot be built in another process
-        return {name: value for name, value in self.__dict__.items() if name != "details"}
+        _ = self._figures, self._details  # what is made on demand cannot be made in another process
+        return {name: value for name, value in self.__dict__.items() if name not in ("figures", "details")}
+
+    @property
+    def tokens_before(self) -> float:
+        """Tokens of the request as the caller wrote it."""
+        return self._figures.tokens_before
+
+    @property
+    def tokens_after(self) -> float:
+        """Tokens of the request as it left."""
+        return self._figures.tokens_after
+
+    @property
+    def tokens_overhead(self) -> float:
+        """The part of both that is system prompt and tools."""
+        return self._figures.tokens_overhead
+
+    @property
+    def messages_before(self) -> int:
+        """Neutral messages, the system prompt included."""
+        return self._figures.messages_before
+
+    @property
+    def messages_after(self) -> int:
+        """Those that were left."""
+        return self._figures.messages_after
 
     @property
     def dropped(self) -> list[ContentDropped]:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ from compacting_client.core.effects import Ask, Effect, Remember, Reuse
 from compacting_client.core.measure import Measure, measure, resized, sizes_without_thinking
 from compacting_client.core.plan import NOTHING, Plan
 from compacting_client.core.prefix import Entry, Found
+from compacting_client.core.recent import Recent
 from compacting_client.core.recognition import Recognition
 from compacting_client.core.view import Choice, View, base_pins
 
@@ -50,6 +51,7 @@ class Question:
     counter: Callable[[Any], Any] | None = None
     pin: Callable[[Any], Any] | None = None
     memory_key: Callable[[Any], Any] | None = None
+    recent: Recent | None = None
 
 
 @dataclass(slots=True)
@@ -57,7 +59,7 @@ class Outcome:
     """What was decided.
 
     ``plan``      empty where the caller's body leaves as it is; ``reason`` then says why
-    ``ages``      unit -> how many requests ago it went, for everything that is absent; 0: now
+    ``since``     item index -> how many requests ago it went, for what was absent before
     ``stripped``  item index -> its tokens after its signed thinking was removed
     ``edited``    item index -> its tokens after it was shortened or extended, with those of an own item before it
     ``found``     the remembered entry in force
@@ -71,7 +73,7 @@ class Outcome:
     plan: Plan = NOTHING
     reason: str | None = None
     choice: Choice | None = None
-    ages: dict[int, int] = field(default_factory=dict[int, int])
+    since: Mapping[int, int] = field(default_factory=dict[int, int])
     stripped: dict[int, Tokens] = field(default_factory=dict[int, Tokens])
     edited: dict[int, Tokens] = field(default_factory=dict[int, Tokens])
     found: Found | None = None
@@ -94,6 +96,12 @@ class Outcome:
         return self.found.uses + 1 if self.found is not None else 0
 
     @property
+    def ages(self) -> dict[int, int]:
+        """Unit -> how many requests ago it went, for everything that is absent; 0: now."""
+        owner, since = self.conversation.exchanges.owner, self.since
+        return {owner[index]: since.get(owner[index], 0) for index in self.plan.gone}
+
+    @property
     def fresh(self) -> list[int]:
         """The units that were dropped now, oldest first."""
         return sorted(unit for unit, age in self.ages.items() if age == 0)
@@ -105,37 +113,35 @@ class Outcome:
         return {index for index in self.stripped if strip(items[index]) is None}
 
     def release(self) -> None:
-        """Let go of what the account needs no more: the serialisations, and the items that left as they came."""
+        """Let go of what the account needs no more: the items that left as they came, and their JSON."""
+        needed = set(self.plan.gone) | self.stripped.keys() | self.edited.keys()
+        self.conversation.release(needed)
         self.measured.release()
-        conversation, unit = self.conversation, self.conversation.exchanges.unit
-        needed = {index for first in self.ages for index in unit(first)} | self.stripped.keys() | self.edited.keys()
-        conversation.items = [item if index in needed else None for index, item in enumerate(conversation.items)]
 
     @property
     def tokens_before(self) -> Tokens:
         """Tokens of the request as the caller wrote it."""
-        roles = self.conversation.roles
-        return self.measured.overhead + sum(
-            size for size, role in zip(self.measured.sizes, roles, strict=True) if role != SYSTEM
-        )
+        return self.measured.total
 
     @property
     def tokens_after(self) -> Tokens:
         """Tokens of the request as it leaves."""
+        if not self.plan:
+            return self.measured.total
         sizes = self.measured.sizes
-        saved = sum(sizes[index] for index in self.plan.gone)
+        saved = sum([sizes[index] for index in self.plan.gone])
         smaller = (*self.stripped.items(), *self.edited.items())
-        return self.tokens_before - saved - sum(sizes[index] - left for index, left in smaller)
+        return self.measured.total - saved - sum(sizes[index] - left for index, left in smaller)
 
 
 def compaction(question: Question) -> Generator[Effect, Any, Outcome]:
     """Decide on one request.  Raises PolicyError for nonsense from the caller's functions."""
     conversation, policy = question.conversation, question.policy
-    measured = yield from measure(conversation, question.counter)
-    known = Recognition(conversation, measured, policy.fingerprint, question.memory_key)
+    measured = yield from measure(conversation, question.counter, question.recent)
+    known = Recognition(measured, policy.fingerprint, question.memory_key)
     outcome = Outcome(conversation, measured, known)
     entries = yield from known.entries()
-    if not entries and not policy.triggered(View(conversation, measured.sizes, measured.overhead)):
+    if not entries and not policy.triggered(View(measured)):
         outcome.reason = "below trigger"
         return outcome
     pinned = yield from _pins(question)
@@ -146,16 +152,16 @@ def compaction(question: Question) -> Generator[Effect, Any, Outcome]:
             outcome.commit = Reuse(known.key, outcome.own)
         else:
             place = known.position(outcome.plan.strip[0]) if outcome.plan.strip else None
-            entry = yield from known.remembered(outcome.plan, outcome.ages, place)
+            entry = yield from known.remembered(outcome.plan, outcome.since, place)
             outcome.commit = Remember(known.key, entry, outcome.own)
+    measured.keep(known.states)
     return outcome
 
 
 def unchanged(conversation: Conversation, reason: str | None) -> Outcome:
     """The outcome of a request that leaves as it came, by the default estimate."""
     measured = Measure(conversation)
-    measured.estimate()
-    return Outcome(conversation, measured, Recognition(conversation, measured, "", None), reason=reason)
+    return Outcome(conversation, measured, Recognition(measured, "", None), reason=reason)
 
 
 def without_thinking(outcome: Outcome) -> Generator[Effect, Any, bool]:
@@ -167,7 +173,7 @@ def without_thinking(outcome: Outcome) -> Generator[Effect, Any, bool]:
         return False
     outcome.plan, outcome.stripped, outcome.reason = plan, stripped, None
     if known.key is not None:
-        entry = yield from known.remembered(plan, outcome.ages, 0)
+        entry = yield from known.remembered(plan, outcome.since, 0)
         outcome.commit = Remember(known.key, entry, outcome.own)
     return True
 
@@ -203,11 +209,11 @@ def _accepted(
     plan = _plan(outcome, attempt)
     if not plan:
         return False
-    conversation, measured = outcome.conversation, outcome.measured
+    measured = outcome.measured
     edited = yield from resized(measured, plan.edits)
+    # what had to stay may be more than what a policy reckoned with
     grown = sum(size - measured.sizes[index] for index, size in edited.items())
-    freed = sum(measured.sizes[index] for index in plan.gone)
-    larger = grown > freed  # what had to stay is more than what a policy reckoned with
+    larger = grown > 0 and grown > sum(measured.sizes[index] for index in plan.gone)
     if broken := ("larger",) if larger else tuple(question.refused(plan)):
         outcome.rejected.append((broken, attempt.instead))
         outcome.reason = "refused by its check"
@@ -215,9 +221,7 @@ def _accepted(
     outcome.reason, outcome.plan, outcome.choice = None, plan, attempt.choice
     outcome.found = attempt.found
     before = attempt.found or found or outcome.known.lapsed  # what went by then is told already
-    ages = outcome.known.ages(before.entry, before.uses + 1) if before is not None else {}
-    owner = conversation.exchanges.owner
-    outcome.ages = {owner[index]: ages.get(owner[index], 0) for index in plan.gone}
+    outcome.since = outcome.known.ages(before.entry, before.uses + 1) if before is not None else {}
     outcome.stripped = yield from sizes_without_thinking(measured, plan)
     outcome.edited = edited
     return True
@@ -227,7 +231,7 @@ def _ladder(view: View, choice: Choice | None, entry: Found | None) -> Iterator[
     """What to try, best first: the policy's choice; the oldest whole turns in its place; what is remembered, unchanged."""
     if choice is not None:
         yield _Attempt(choice, entry, "whole turns dropped")
-        goal = view.total - sum(map(view.size, choice.units))
+        goal = view.total - view.weight(choice.units)
         if at_turns := frozenset(_whole_turns(view, goal)):
             instead = "the remembered cut" if entry else "the request as it came"
             yield _Attempt(replace(choice, units=at_turns, shortened=(), inserted=None), entry, instead)
@@ -237,7 +241,7 @@ def _ladder(view: View, choice: Choice | None, entry: Found | None) -> Iterator[
 
 def _view(question: Question, outcome: Outcome, pinned: set[int], entry: Found | None) -> Generator[Effect, Any, View]:
     """What a remembered entry leaves."""
-    conversation, measured, known = question.conversation, outcome.measured, outcome.known
+    measured, known = outcome.measured, outcome.known
 
     def resize(edits: Edits) -> Generator[Effect, Any, list[Tokens]]:
         changed = yield from resized(measured, edits)
@@ -245,8 +249,8 @@ def _view(question: Question, outcome: Outcome, pinned: set[int], entry: Found |
 
     gone = known.items(entry.entry) if entry is not None else ()
     edits = known.edits(entry.entry) if entry is not None else NO_EDITS
-    sizes = (yield from resize(edits)) if edits else measured.sizes
-    return View(conversation, sizes, measured.overhead, pinned, gone, edits, resize)
+    sizes = (yield from resize(edits)) if edits else None
+    return View(measured, pinned, gone, edits, sizes, resize)
 
 
 def _chosen(question: Question, view: View) -> Generator[Effect, Any, tuple[Choice | None, str | None]]:
@@ -273,7 +277,7 @@ def _plan(outcome: Outcome, attempt: _Attempt) -> Plan:
             stop = known.index(entry.edited_at) if attempt.found.own else len(conversation)
             strip = (known.index(entry.place), stop)
     if choice:
-        gone.update(index for unit in choice.units for index in conversation.exchanges.unit(unit))
+        gone |= conversation.exchanges.items(choice.units)
         edits = edits.then(conversation, gone, choice.shortened, choice.inserted)
     changes = gone | edits.places()
     if conversation.binds and changes and (choice or strip is None):

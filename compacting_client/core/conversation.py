@@ -6,18 +6,22 @@ name?}`) is built only when somebody asks to see it.  Sizes, digests and pairing
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Any, Protocol, cast
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol, cast
 
 from compacting_client.core.exchanges import Exchanges, pair
+from compacting_client.core.imprints import Imprint
 
-__all__ = ["SYSTEM", "Conversation", "ItemEdit", "Message", "Reader", "called"]
+__all__ = ["OTHER", "SYSTEM", "Conversation", "ItemEdit", "Message", "Reader", "Structure", "called"]
 
 Message = dict[str, Any]
 """A neutral message: role is system, user, assistant or tool."""
 
 SYSTEM = "system"
+OTHER = "other"
 
 
 @dataclass(slots=True)
@@ -37,12 +41,15 @@ class Reader(Protocol):
         """The item as neutral messages: one or more."""
         ...
 
-    def light(self, items: Sequence[Any]) -> tuple[list[Any], dict[int, int]]:
-        """The items without the data of their media, and the tokens of those that have some, by the provider's formula."""
+    def imprints(self, items: Sequence[Any], roles: Sequence[str]) -> tuple[list[Imprint], dict[int, int]]:
+        """The imprint of each item, and the tokens of those with media, by the provider's formula.
+
+        Bytes for every item whose neutral role is none of FRAMES.
+        """
         ...
 
-    def meaning(self, item: Any, weighed: bytes) -> bytes:
-        """What the item says, without ids, cache marks and empty fields (DESIGN 4); `weighed`: the JSON of its light form."""
+    def meaning(self, item: Any) -> Any:
+        """What an item says whose imprint is bytes, as JSON-like data: without ids, cache marks and empty fields (DESIGN 4)."""
         ...
 
     def strip(self, item: Any) -> Any:
@@ -58,76 +65,83 @@ class Reader(Protocol):
         ...
 
 
+class Structure(NamedTuple):
+    """What holds the items of a history together.
+
+    ``calls`` and ``answers``   item index -> tool call ids that it asks for or answers
+    ``links``   pairs of items that belong together for another reason
+    ``fixed``   items that are never cut, by a rule of the format
+    """
+
+    calls: Mapping[int, Sequence[str]]
+    answers: Mapping[int, Sequence[str]]
+    links: Sequence[tuple[int, int]] = ()
+    fixed: AbstractSet[int] = frozenset()
+
+
+@dataclass(eq=False)
 class Conversation:
     """A history of wire items, and what its format knows of each.
 
-    ``roles[i]``   neutral role of item *i*; an item of only tool results is "tool"
-    ``calls`` and ``answers``   item index -> tool call ids that it asks for or answers
-    ``links``      pairs of items that belong together for another reason
+    ``roles[i]``   neutral role of item *i*; an item of only tool results is "tool", one of no known role OTHER
+    ``structured`` gives the Structure; asked once, where something is to be decided
     ``counts``     neutral messages per item, or None: one each
     ``head``       neutral system messages that the provider keeps outside the history
     ``tools``      the tool definitions as JSON-like data, or None
-    ``fixed``      items that are never cut, by a rule of the format
     ``opens_with_user``   the provider wants a user turn first
-    ``alternates``        user and assistant texts take turns: some servers' templates insist on it
     ``thinking``   items that hold signed thinking
     ``binds``      signed thinking is bound to what stood before it when it was made
     ``waits``      why no new edit may be made now, or None
     """
 
-    __slots__ = (
-        "_names",
-        "alternates",
-        "answers",
-        "api",
-        "binds",
-        "calls",
-        "counts",
-        "exchanges",
-        "fixed",
-        "head",
-        "items",
-        "links",
-        "model",
-        "opens_with_user",
-        "reader",
-        "roles",
-        "thinking",
-        "tools",
-        "waits",
-    )
+    api: str
+    model: str
+    reader: Reader
+    items: Sequence[Any]
+    roles: list[str]
+    structured: Callable[[], Structure]
+    counts: Sequence[int] | None = None
+    head: Sequence[Message] = ()
+    tools: Any = None
+    opens_with_user: bool = False
+    thinking: frozenset[int] = frozenset()
+    binds: bool = False
+    waits: str | None = None
+    _names: dict[int, dict[str, str]] = field(default_factory=dict[int, dict[str, str]], init=False)
 
-    def __init__(
-        self,
-        *,
-        api: str,
-        model: str,
-        reader: Reader,
-        items: Sequence[Any],
-        roles: list[str],
-        calls: Mapping[int, Sequence[str]],
-        answers: Mapping[int, Sequence[str]],
-        links: Sequence[tuple[int, int]] = (),
-        counts: Sequence[int] | None = None,
-        head: Sequence[Message] = (),
-        tools: Any = None,
-        fixed: frozenset[int] = frozenset(),
-        opens_with_user: bool = False,
-        thinking: frozenset[int] = frozenset(),
-        binds: bool = False,
-        waits: str | None = None,
-    ) -> None:
-        self.api, self.model, self.reader = api, model, reader
-        self.items, self.roles = items, roles
-        self.calls, self.answers, self.links = calls, answers, links
-        self.counts, self.head, self.tools, self.fixed = counts, head, tools, fixed
-        self.opens_with_user, self.thinking, self.binds, self.waits = opens_with_user, thinking, binds, waits
-        self.exchanges: Exchanges = pair(calls, answers, links, size=len(items))
-        self._names: dict[int, dict[str, str]] = {}
-        self.alternates = _alternates(roles, calls)
+    @cached_property
+    def structure(self) -> Structure:
+        """What holds the items together."""
+        return self.structured()
+
+    @property
+    def calls(self) -> Mapping[int, Sequence[str]]:
+        """Item index -> tool call ids that it asks for."""
+        return self.structure.calls
+
+    @property
+    def answers(self) -> Mapping[int, Sequence[str]]:
+        """Item index -> tool call ids that it answers."""
+        return self.structure.answers
+
+    @cached_property
+    def exchanges(self) -> Exchanges:
+        """The units of the history."""
+        return pair(self.calls, self.answers, self.structure.links, size=len(self.roles))
+
+    @cached_property
+    def alternates(self) -> bool:
+        """Whether user and assistant texts take turns: some servers' templates insist on it."""
+        return _alternates(self.roles, self.calls)
+
+    def release(self, needed: AbstractSet[int]) -> None:
+        """Let go of all items but those that are needed for the account."""
+        _ = self.exchanges if needed else None
+        self.items = [item if index in needed else None for index, item in enumerate(self.items)] if needed else ()
+        self.structured = _released
 
     def __len__(self) -> int:
-        return len(self.items)
+        return len(self.roles)
 
     def neutral(self, index: int, edited: Any = None) -> list[Message]:
         """The neutral messages of item `index`, or of its `edited` form; a tool result is given the ``name`` of its tool, which it does not say."""
@@ -153,7 +167,7 @@ class Conversation:
 
     def count(self) -> int:
         """How many neutral messages there are."""
-        return len(self.head) + (len(self.items) if self.counts is None else sum(self.counts))
+        return len(self.head) + (len(self.roles) if self.counts is None else sum(self.counts))
 
     def question(self) -> int | None:
         """The index of the last real user message, or None."""
@@ -173,6 +187,10 @@ def called(message: Message) -> list[tuple[str, str]]:
         if isinstance(name, str):
             found.append((str(call.get("id")), name))
     return found
+
+
+def _released() -> Structure:
+    return Structure({}, {})
 
 
 def _alternates(roles: Sequence[str], calls: Mapping[int, Sequence[str]]) -> bool:

@@ -8,6 +8,7 @@ stands.  That one rule covers reused ids, results that are not adjacent, paralle
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 __all__ = ["Exchanges", "pair"]
 
@@ -31,10 +32,27 @@ class Exchanges:
         first = self.owner[index]
         return self.members.get(first) or (first,)
 
+    def items(self, units: AbstractSet[int]) -> set[int]:
+        """The item indexes of some units."""
+        found, members = set(units), self.members
+        for unit in members.keys() & units:
+            found.update(members[unit])
+        return found
+
     def join(self, one: int, other: int) -> None:
         """Make the units of two items one; `members` is in order again after `settle`."""
-        first, second = sorted((self.owner[one], self.owner[other]))
+        owner = self.owner
+        first, second = owner[one], owner[other]
         if first == second:
+            return
+        if first > second:
+            first, second = second, first
+        if second == other and other not in self.members:  # an item alone joins a unit before it: what nearly all results do
+            owner[other] = first
+            if first in self.members:
+                self.members[first].append(other)
+            else:
+                self.members[first] = [first, other]
             return
         moved = self.members.pop(second, None) or [second]
         self.members.setdefault(first, [first]).extend(moved)

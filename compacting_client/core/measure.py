@@ -1,16 +1,19 @@
-"""One counter for trigger, cut and report (DESIGN 5), and the serialisations that it shares with the digests."""
+"""One counter for trigger, cut and report (DESIGN 5)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
-from compacting_client.core.conversation import SYSTEM, Conversation, Message
+from compacting_client.core import imprints
+from compacting_client.core.conversation import OTHER, SYSTEM, Conversation, Message
 from compacting_client.core.edits import Edits, rendered
 from compacting_client.core.effects import Ask, Effect
 from compacting_client.core.plan import Plan
-from compacting_client.core.tokens import dump, dump_each, estimate, of_length, utf16_length
+from compacting_client.core.recent import Recent
+from compacting_client.core.tokens import dump, estimate
+from compacting_client.core.trace import Trace
 from compacting_client.errors import PolicyError
 
 __all__ = ["Measure", "measure", "resized", "sizes_without_thinking"]
@@ -20,87 +23,112 @@ Tokens = float
 
 
 class Measure:
-    """Tokens of each item, and of what is not in the history.
+    """Tokens of each item, and of what is not in the history: as the caller's counter gave them, else estimated once they are asked for.
 
-    ``sizes[i]`` tokens of item *i*;  ``overhead`` tokens of the system prompt (inside the history or not) and of the tools.
+    ``outside``  tokens of the system prompt and the tools that stand beside the history
+    ``states``   what is known already of the digests of this history, by length
     """
 
-    __slots__ = ("_counter", "_weighed", "conversation", "overhead", "sizes")
+    __slots__ = ("_counter", "_recent", "_seen", "_shared", "_sizes", "conversation", "outside", "states", "trace")
 
-    def __init__(self, conversation: Conversation, counter: Callable[[Any], Any] | None = None) -> None:
-        self.conversation, self._counter = conversation, counter
-        self._weighed: list[bytes] | None = None
-        self.sizes: list[Tokens] = []
-        self.overhead: Tokens = 0
+    def __init__(self, conversation: Conversation, recent: Recent | None = None) -> None:
+        self.conversation, self.trace = conversation, Trace(conversation)
+        tools = conversation.tools
+        self.outside: Tokens = sum(map(estimate, conversation.head)) + (estimate(tools) if tools is not None else 0)
+        self._counter: Callable[[Any], Any] | None = None
+        self._sizes: list[Tokens] | None = None
+        self._recent = recent
+        self._seen, self._shared = recent.find(self.trace) if recent is not None else (None, 0)
+        self.states: Mapping[int, Any] = self._seen.states_until(self._shared) if self._seen is not None else {}
 
-    def weighed(self, index: int) -> bytes:
-        """The JSON of the item without media."""
-        if self._weighed is None:
-            return dump(self.conversation.reader.light([self.conversation.items[index]])[0][0])
-        return self._weighed[index]
+    @property
+    def sizes(self) -> list[Tokens]:
+        """Tokens of each item."""
+        if self._sizes is None:
+            self._sizes = self._estimated()
+        return self._sizes
 
-    def release(self) -> None:
-        """Let go of the serialisations, which are as large as the history; they are made again where they are asked for."""
-        self._weighed = None
+    @property
+    def total(self) -> Tokens:
+        """Tokens of the whole request."""
+        return self.outside + sum(self.sizes)
 
-    def estimate(self) -> None:
-        """Fill in the default estimate."""
-        roles = self.conversation.roles
-        light, media = self.conversation.reader.light(self.conversation.items)
-        self._weighed = dump_each(light)
-        self.sizes = [
-            (len(data) + 3) >> 2 if data.isascii() else of_length(utf16_length(data)) for data in self._weighed
-        ]
-        for index, tokens in media.items():
-            self.sizes[index] += tokens
-        tools = self.conversation.tools
-        self.overhead = sum(map(estimate, self.conversation.head)) + (
-            of_length(utf16_length(dump(tools))) if tools is not None else 0
-        )
-        self.overhead += sum(size for size, role in zip(self.sizes, roles, strict=True) if role == SYSTEM)
+    @property
+    def overhead(self) -> Tokens:
+        """Tokens of the system prompt, inside the history or not, and of the tools."""
+        sizes, roles = self.sizes, self.conversation.roles
+        if SYSTEM not in roles:
+            return self.outside
+        return self.outside + sum(size for size, role in zip(sizes, roles, strict=True) if role == SYSTEM)
+
+    def exceeds(self, limit: Tokens) -> bool:
+        """Whether `total` is more than `limit`; where that is clear at a glance, nothing is counted."""
+        if self._sizes is None and self.trace.units() <= 4 * limit:
+            media = sum(self.trace.media.values())
+            if imprints.at_most(self.trace.imprints, self.conversation.roles) + media + self.outside <= limit:
+                return False
+        return self.total > limit
+
+    def counted(self, counter: Callable[[Any], Any]) -> Generator[Effect, Any, None]:
+        """Count by the caller's `counter`.  Raises PolicyError for a count that is no number >= 0."""
+        conversation = self.conversation
+        shown: list[Message] = list(conversation.head)
+        if conversation.tools is not None:
+            shown.append({"role": SYSTEM, "content": dump(conversation.tools).decode("utf-8", "replace")})
+        outside = len(shown)
+        widths: list[int] = []
+        for item in conversation.items:
+            messages = conversation.reader.neutral(item)
+            widths.append(len(messages))
+            shown.extend(messages)
+        answers = yield Ask("counter", counter, shown)
+        tokens = [_checked(value) for value in answers]
+        self._counter, self._sizes = counter, []
+        self.outside = sum(tokens[:outside])
+        start = outside
+        for width in widths:
+            self._sizes.append(sum(tokens[start : start + width]))
+            start += width
 
     def sizes_of(self, items: Sequence[Any]) -> Generator[Effect, Any, Tokens]:
         """Tokens of some items that are not the conversation's own, by the same counter."""
         reader = self.conversation.reader
         if self._counter is None:
-            light, media = reader.light(items)
-            return sum(map(estimate, light)) + sum(media.values())
+            roles = [OTHER] * len(items)
+            found, media = reader.imprints(items, roles)
+            return sum(imprints.sizes(found, roles)) + sum(media.values())
         shown = [message for item in items for message in reader.neutral(item)]
         counted = yield Ask("counter", self._counter, shown)
         return sum(map(_checked, counted))
 
-    def meaning(self, index: int) -> bytes:
-        """What the item says, with which call of its exchange each of its results answers (DESIGN 4)."""
-        conversation = self.conversation
-        said = conversation.reader.meaning(conversation.items[index], self.weighed(index))
-        answered = conversation.exchanges.position.get(index)
-        return said + b"|%s" % repr(answered).encode() if answered and answered != [0] else said
+    def release(self) -> None:
+        """Let go of what is as large as the history: the JSON of its items.  Its texts are the caller's own."""
+        self.trace.release()
 
+    def keep(self, states: Mapping[int, Any]) -> None:
+        """Let the next request of this conversation have what was measured and digested."""
+        if self._recent is not None and self._counter is None and self._sizes is not None:
+            self._recent.keep(self.trace, self._sizes, states, self._seen)
 
-def measure(conversation: Conversation, counter: Any) -> Generator[Effect, Any, Measure]:
-    """Count everything, by the caller's `counter` where there is one.  Raises PolicyError for a count that is no number >= 0."""
-    found = Measure(conversation, counter)
-    if counter is None:
-        found.estimate()
+    def _estimated(self) -> list[Tokens]:
+        trace, roles = self.trace, self.conversation.roles
+        if self._seen is None:
+            found = imprints.sizes(trace.imprints, roles)
+        else:
+            known = self._seen.sizes[: self._shared]
+            found = trace.spread([*known, *imprints.sizes(*trace.texts(self._shared))])
+        for index, tokens in trace.media.items():
+            found[index] += tokens
         return found
-    shown: list[Message] = list(conversation.head)
-    if conversation.tools is not None:
-        shown.append({"role": SYSTEM, "content": dump(conversation.tools).decode("utf-8", "replace")})
-    outside = len(shown)
-    widths: list[int] = []
-    for index in range(len(conversation)):
-        messages = conversation.reader.neutral(conversation.items[index])
-        widths.append(len(messages))
-        shown.extend(messages)
-    counted = yield Ask("counter", counter, shown)
-    tokens = [_checked(value) for value in counted]
-    found.overhead = sum(tokens[:outside])
-    start = outside
-    for index, width in enumerate(widths):
-        found.sizes.append(sum(tokens[start : start + width]))
-        start += width
-        if conversation.roles[index] == SYSTEM:
-            found.overhead += found.sizes[-1]
+
+
+def measure(
+    conversation: Conversation, counter: Callable[[Any], Any] | None, recent: Recent | None = None
+) -> Generator[Effect, Any, Measure]:
+    """Measure a conversation, by the caller's `counter` where there is one.  Raises PolicyError as `Measure.counted` does."""
+    found = Measure(conversation, recent)
+    if counter is not None:
+        yield from found.counted(counter)
     return found
 
 

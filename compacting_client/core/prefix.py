@@ -6,9 +6,10 @@ nothing, an edit or a fork of the old part does.  Positions count the items that
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from hashlib import blake2b
+from hashlib import sha256
+from typing import Any
 
 from compacting_client.core.edits import NO_EDITS, Edits
 
@@ -16,6 +17,8 @@ __all__ = ["OPENING", "Chain", "Entry", "Found", "Gap"]
 
 OPENING = 2
 """So many items name a conversation: the first message and the answer to it."""
+
+_DIGITS = 32  # hexadecimal ones: 128 bits tell all conversations of a store apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,32 +60,23 @@ class Found:
 
 
 class Chain:
-    """The digests of the growing prefixes of one history.  `meanings[n]` is what item *n* says."""
+    """The digests of the growing prefixes of one history, each taken once.  ``states``: what is known of them, by length."""
 
-    __slots__ = ("_digests", "_hash", "_length")
+    __slots__ = ("states",)
 
-    def __init__(self) -> None:
-        self._hash = blake2b(digest_size=16)
-        self._digests: dict[int, str] = {}
-        self._length = 0
+    def __init__(self, states: Mapping[int, Any] | None = None) -> None:
+        self.states: dict[int, Any] = {0: sha256(), **(states or {})}
 
-    @property
-    def length(self) -> int:
-        """How many items are chained so far."""
-        return self._length
+    def at(self, length: int, said: Callable[[int, int], bytes]) -> str:
+        """The digest of the first `length` items.
 
-    def extend(self, meanings: Iterable[bytes], mark: Sequence[int] = ()) -> None:
-        """Chain further items; digests are taken where the prefix has one of the lengths in `mark`, and at the end."""
-        update, length, marks = self._hash.update, self._length, frozenset(mark)
-        for meaning in meanings:
-            update(b"%d:" % len(meaning))
-            update(meaning)
-            length += 1
-            if length in marks:
-                self._digests[length] = self._hash.hexdigest()
-        self._length = length
-        self._digests[length] = self._hash.hexdigest()
-
-    def at(self, length: int) -> str | None:
-        """The digest of the first `length` items; None where it was not taken."""
-        return self._digests.get(length)
+        ``said(start, stop)``: what the items [start, stop) say; that of two stretches in a row has to be that of both together.
+        """
+        state = self.states.get(length)
+        if state is None:
+            known = max(shorter for shorter in self.states if shorter < length)
+            state = self.states[known].copy()
+            state.update(said(known, length))
+            self.states[length] = state
+        digest: str = state.hexdigest()
+        return digest[:_DIGITS]

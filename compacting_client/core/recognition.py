@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
-from compacting_client.core.conversation import SYSTEM, Conversation
 from compacting_client.core.edits import Edits
 from compacting_client.core.effects import Ask, Effect, Recall
 from compacting_client.core.measure import Measure
@@ -24,34 +23,37 @@ class Recognition:
     """
 
     __slots__ = (
+        "_asked",
         "_chain",
         "_conversation",
-        "_measured",
         "_memory_key",
         "_policy",
+        "_trace",
         "failure",
         "history",
         "key",
         "lapsed",
     )
 
-    def __init__(
-        self, conversation: Conversation, measured: Measure, policy: str, memory_key: Callable[[Any], Any] | None
-    ) -> None:
-        self._conversation, self._measured = conversation, measured
+    def __init__(self, measured: Measure, policy: str, memory_key: Callable[[Any], Any] | None) -> None:
+        self._conversation, self._trace = measured.conversation, measured.trace
         self._policy, self._memory_key = policy, memory_key
-        self.history = [index for index, role in enumerate(conversation.roles) if role != SYSTEM]
-        self._chain = Chain()
+        self.history = self._trace.history
+        self._asked: list[bytes] = []
+        self._chain = Chain(measured.states if memory_key is None else None)
         self.key: str | None = None
         self.failure: Exception | None = None
         self.lapsed: Found | None = None
 
+    @property
+    def states(self) -> Mapping[int, Any]:
+        """What is known of the digests, for the next request; nothing where the caller's `memory_key` made them."""
+        return self._chain.states if self._memory_key is None else {}
+
     def opening(self) -> Generator[Effect, Any, str | None]:
         """The key: a digest of the opening exchange."""
-        length = min(OPENING, len(self.history))
-        if length:
-            yield from self._extend(self._chain, length, range(1, length + 1))
-            self.key = self._chain.at(length)
+        if self.history:
+            self.key = yield from self._digest(min(OPENING, len(self.history)))
         return self.key
 
     def entries(self) -> Generator[Effect, Any, list[tuple[Entry, int]]]:
@@ -73,13 +75,14 @@ class Recognition:
         None where it drops what is pinned now: `lapsed` is that entry then.
         """
         size = len(self.history)
-        marks = {length for entry, _ in entries for length in (entry.length, entry.edited_at) if length <= size}
-        if marks:
-            yield from self._extend(self._chain, max(marks), marks)
+        lengths = {length for entry, _ in entries for length in (entry.length, entry.edited_at) if length <= size}
+        digests = dict[int, str]()
+        for length in sorted(lengths):
+            digests[length] = yield from self._digest(length)
         known = [
-            Found(entry, uses, entry.edited_at <= size and self._chain.at(entry.edited_at) == entry.edit)
+            Found(entry, uses, digests.get(entry.edited_at) == entry.edit)
             for entry, uses in entries
-            if self._chain.at(entry.length) == entry.digest
+            if digests[entry.length] == entry.digest
         ]
         for found in sorted(known, key=lambda each: not each.own):
             if self._applies(found.entry, pinned):
@@ -87,29 +90,28 @@ class Recognition:
             self.lapsed = self.lapsed or found
         return None
 
-    def remembered(self, plan: Plan, ages: dict[int, int], place: int | None) -> Generator[Effect, Any, Entry]:
-        """`plan` as an entry; `ages`: unit -> how many requests ago it went; `place`: where stripping begins, as a position."""
-        owner, size = self._conversation.exchanges.owner, len(self.history)
-        gaps = self._gaps((index, ages.get(owner[index], 0)) for index in plan.gone)
+    def remembered(self, plan: Plan, ages: Mapping[int, int], place: int | None) -> Generator[Effect, Any, Entry]:
+        """`plan` as an entry; `ages`: item -> how many requests ago it went, if not now; `place`: where stripping begins, as a position."""
+        size = len(self.history)
+        gaps = self._gaps(plan.gone, ages)
         edits = plan.edits.moved(self.position) if plan.edits else plan.edits
         ends = [gaps[-1].stop] if gaps else []
         length = max((*ends, *(place + 1 for place in edits.places())), default=min(OPENING, size))
-        chain = self._chain if self._chain.at(length) is not None or length > self._chain.length else Chain()
-        yield from self._extend(chain, size, (length, size))
-        return Entry(length, str(chain.at(length)), gaps, size, str(chain.at(size)), self._policy, place, edits)
+        digest = yield from self._digest(length)
+        edit = yield from self._digest(size)
+        return Entry(length, digest, gaps, size, edit, self._policy, place, edits)
 
     def items(self, entry: Entry) -> list[int]:
         """The indexes of the items that an entry drops."""
-        return [self.history[place] for gap in entry.gaps for place in range(gap.start, gap.stop)]
+        return [index for gap in entry.gaps for index in self.history[gap.start : gap.stop]]
 
     def edits(self, entry: Entry) -> Edits:
         """What an entry shortens and inserts, by indexes."""
         return entry.edits.moved(self.index) if entry.edits else entry.edits
 
     def ages(self, entry: Entry, uses: int) -> dict[int, int]:
-        """Unit -> how many requests ago it went, when `entry` is used for the so-and-so-many-th time."""
-        owner, history = self._conversation.exchanges.owner, self.history
-        return {owner[history[place]]: gap.age + uses for gap in entry.gaps for place in range(gap.start, gap.stop)}
+        """Item -> how many requests ago it went, when `entry` is used for the so-and-so-many-th time."""
+        return {index: gap.age + uses for gap in entry.gaps for index in self.history[gap.start : gap.stop]}
 
     def index(self, position: int) -> int:
         """A position as an index into the conversation's items."""
@@ -121,36 +123,48 @@ class Recognition:
 
     def _applies(self, entry: Entry, pinned: set[int]) -> bool:
         exchanges, dropped = self._conversation.exchanges, set(self.items(entry))
-        units = {exchanges.owner[index] for index in dropped}
+        if any(not dropped.isdisjoint(exchanges.unit(unit)) for unit in pinned):
+            return False
         # a late result may have joined a unit that went without it: then the entry no longer holds
-        return not units & pinned and all(dropped.issuperset(exchanges.unit(unit)) for unit in units)
+        return all(
+            dropped.isdisjoint(members) or dropped.issuperset(members) for members in exchanges.members.values()
+        )
 
-    def _gaps(self, gone: Iterable[tuple[int, int]]) -> tuple[Gap, ...]:
-        places = {index: place for place, index in enumerate(self.history)}
+    def _gaps(self, gone: Sequence[int], ages: Mapping[int, int]) -> tuple[Gap, ...]:
+        """The dropped items as stretches of positions that went at the same time."""
         gaps: list[Gap] = []
-        for index, age in gone:
-            place = places[index]
-            if gaps and gaps[-1].stop == place and gaps[-1].age == age:
-                gaps[-1] = Gap(gaps[-1].start, place + 1, age)
-            else:
-                gaps.append(Gap(place, place + 1, age))
+        start = 0
+        places = self._positions(gone)
+        dated = [ages.get(index, 0) for index in gone] if ages else [0] * len(gone)
+        for n in range(1, len(places) + 1):
+            if n == len(places) or places[n] != places[n - 1] + 1 or dated[n] != dated[n - 1]:
+                gaps.append(Gap(places[start], places[n - 1] + 1, dated[start]))
+                start = n
         return tuple(gaps)
 
-    def _extend(self, chain: Chain, length: int, marks: Iterable[int]) -> Generator[Effect, Any, None]:
-        """Chain the meanings of the items up to position `length`."""
-        indexes = self.history[chain.length : length]
-        if self._memory_key is None:
-            chain.extend(map(self._measured.meaning, indexes), tuple(marks))
-            return
-        shown = [self._conversation.neutral(index) for index in indexes]
-        keys = yield Ask("memory_key", self._memory_key, [message for messages in shown for message in messages])
-        for key in keys:
-            if not isinstance(key, str):
-                raise PolicyError(
-                    f"memory_key returned {key!r}; it must return a string for every message", "memory_key"
-                )
-        answers = iter(keys)
-        chain.extend(
-            ("\0".join(next(answers) for _ in messages).encode("utf-8", "surrogatepass") for messages in shown),
-            tuple(marks),
-        )
+    def _positions(self, indexes: Sequence[int]) -> Sequence[int]:
+        if isinstance(self.history, range):
+            systems = self.history.start
+            return [index - systems for index in indexes]
+        places = {index: place for place, index in enumerate(self.history)}
+        return [places[index] for index in indexes]
+
+    def _digest(self, length: int) -> Generator[Effect, Any, str]:
+        """The digest of the first `length` items."""
+        if self._memory_key is not None and length > len(self._asked):
+            indexes = self.history[len(self._asked) : length]
+            shown = [self._conversation.neutral(index) for index in indexes]
+            keys = yield Ask("memory_key", self._memory_key, [message for messages in shown for message in messages])
+            for key in keys:
+                if not isinstance(key, str):
+                    raise PolicyError(
+                        f"memory_key returned {key!r}; it must return a string for every message", "memory_key"
+                    )
+            answers = iter(keys)
+            said = ("\0".join(next(answers) for _ in messages) for messages in shown)
+            self._asked += [text.encode("utf-8", "surrogatepass") for text in said]
+        return self._chain.at(length, self._trace.said if self._memory_key is None else self._keyed)
+
+    def _keyed(self, start: int, stop: int) -> bytes:
+        """What the caller's `memory_key` said of some positions."""
+        return b"".join(b"%d:%s" % (len(key), key) for key in self._asked[start:stop])

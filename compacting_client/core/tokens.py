@@ -1,4 +1,4 @@
-"""Sizes: one serialisation of a message serves its estimate and its digest.
+"""Sizes: what a value weighs as JSON.
 
 The estimate is ctx-compact's: ceil(UTF-16 length of the compact JSON / 4), so that a budget means the same number in both (SEEDS 1).
 """
@@ -6,16 +6,15 @@ The estimate is ctx-compact's: ceil(UTF-16 length of the compact JSON / 4), so t
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import orjson
 
-__all__ = ["dump", "dump_each", "estimate", "of_length", "utf16_length"]
+__all__ = ["dump", "estimate", "of_length", "utf16_length"]
 
-_BETWEEN = "\0 between two messages"
-_MARK = b"," + orjson.dumps(_BETWEEN) + b","  # with its quotes, it cannot stand inside a JSON string
 _SORTED = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
+_ASTRAL = (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4")
+"""What the UTF-8 of a character begins with that UTF-16 needs two units for."""
 
 
 def dump(value: Any) -> bytes:
@@ -24,17 +23,6 @@ def dump(value: Any) -> bytes:
         return orjson.dumps(value, _plain, _SORTED)
     except (TypeError, ValueError, RecursionError):  # lone surrogates, integers over 64 bits, mixed keys, cycles
         return _dump_slowly(value)
-
-
-def dump_each(values: Sequence[Any]) -> list[bytes]:
-    """`dump` of each value, in one serialisation of all of them: a call for each costs several times as much."""
-    marked = [part for value in values for part in (value, _BETWEEN)][:-1]
-    try:
-        joined = orjson.dumps(marked, _plain, _SORTED)
-    except (TypeError, ValueError, RecursionError):
-        return [dump(value) for value in values]
-    parts = joined[1:-1].split(_MARK)
-    return parts if len(parts) == len(values) else [dump(value) for value in values]
 
 
 def _plain(value: Any) -> Any:
@@ -50,18 +38,20 @@ def _plain(value: Any) -> Any:
 
 
 def _dump_slowly(value: Any) -> bytes:
-    try:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
-    except (TypeError, ValueError, RecursionError):
-        text = repr(value)
-    return text.encode("utf-8", "surrogatepass")
+    for ordered in (True, False):
+        try:
+            text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain, sort_keys=ordered)
+        except (TypeError, ValueError, RecursionError):
+            continue
+        return text.encode("utf-8", "surrogatepass")
+    return repr(value).encode("utf-8", "surrogatepass")
 
 
 def utf16_length(data: bytes) -> int:
     """The length, in UTF-16 code units, of UTF-8 text: what JavaScript calls its length."""
     if data.isascii():
         return len(data)
-    return len(data.decode("utf-8", "surrogatepass").encode("utf-16-le", "surrogatepass")) >> 1
+    return len(data.decode("utf-8", "surrogatepass")) + sum(map(data.count, _ASTRAL))
 
 
 def of_length(units: int) -> int:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from compacting_client.core.conversation import SYSTEM, Conversation
 from compacting_client.core.edits import NO_EDITS, Edits, Inserted, Shortened
 from compacting_client.core.effects import Effect
 from compacting_client.errors import PolicyError
 
-__all__ = ["Choice", "Resize", "Turn", "View", "base_pins"]
+__all__ = ["Choice", "Resize", "Sizes", "Turn", "View", "base_pins"]
 
 Resize = Callable[[Edits], Generator[Effect, Any, list[float]]]
 """The sizes of all items under some edits."""
@@ -45,8 +45,7 @@ class Choice:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """A user message and what follows it, as units: `question` and `answer` (a final plain text) where there are, `inner` between them."""
 
     question: int | None
@@ -55,7 +54,36 @@ class Turn:
 
     def units(self) -> tuple[int, ...]:
         """All units of the turn."""
-        return tuple(unit for unit in (self.question, *self.inner, self.answer) if unit is not None)
+        first = () if self.question is None else (self.question,)
+        return (*first, *self.inner) if self.answer is None else (*first, *self.inner, self.answer)
+
+
+class Sizes(Protocol):
+    """The sizes of a conversation's items, counted where they are asked for."""
+
+    @property
+    def conversation(self) -> Conversation:
+        """Whose items."""
+        ...
+
+    @property
+    def sizes(self) -> Sequence[float]:
+        """Tokens of each item."""
+        ...
+
+    @property
+    def total(self) -> float:
+        """Tokens of the whole request."""
+        ...
+
+    @property
+    def overhead(self) -> float:
+        """Tokens of the system prompt and the tools."""
+        ...
+
+    def exceeds(self, limit: float) -> bool:
+        """Whether `total` is more than `limit`."""
+        ...
 
 
 class View:
@@ -65,31 +93,59 @@ class View:
     ``gone`` item indexes that are gone already; ``pinned`` units that stay, whatever the policy says; ``edits`` what was shortened and inserted.
     """
 
-    __slots__ = ("_resize", "_units", "conversation", "edits", "gone", "overhead", "pinned", "sizes", "total")
+    __slots__ = ("_measured", "_resize", "_sizes", "_total", "_units", "conversation", "edits", "gone", "pinned")
 
     def __init__(  # noqa: PLR0917 - made in two places
         self,
-        conversation: Conversation,
-        sizes: Sequence[float],
-        overhead: float,
+        measured: Sizes,
         pinned: Iterable[int] = (),
         gone: Iterable[int] = (),
         edits: Edits = NO_EDITS,
+        sizes: Sequence[float] | None = None,
         resize: Resize | None = None,
     ) -> None:
-        self.conversation, self.sizes, self.overhead = conversation, sizes, overhead
+        self._measured, self.conversation = measured, measured.conversation
         self.pinned, self.gone = frozenset(pinned), frozenset(gone)
-        self.edits, self._resize = edits, resize
+        self.edits, self._sizes, self._resize = edits, sizes, resize
         self._units: list[int] | None = None
-        systems = sum(sizes[index] for index, role in enumerate(conversation.roles) if role == SYSTEM)
-        self.total = overhead - systems + sum(sizes) - sum(sizes[index] for index in self.gone)
+        self._total: float | None = None
+
+    @property
+    def sizes(self) -> Sequence[float]:
+        """Tokens of each item."""
+        return self._measured.sizes if self._sizes is None else self._sizes
+
+    @property
+    def overhead(self) -> float:
+        """Tokens of the system prompt and the tools."""
+        return self._measured.overhead
+
+    @property
+    def total(self) -> float:
+        """Tokens of all that is still there."""
+        if self._total is None:
+            sizes = self.sizes
+            edited = 0 if self._sizes is None else sum(sizes) - sum(self._measured.sizes)
+            self._total = self._measured.total + edited - sum([sizes[index] for index in self.gone])
+        return self._total
+
+    def exceeds(self, limit: float) -> bool:
+        """Whether `total` is more than `limit`; nothing is counted where that is clear at a glance."""
+        untouched = not self.gone and self._sizes is None
+        return self._measured.exceeds(limit) if untouched else self.total > limit
+
+    def holding(self, units: Iterable[int]) -> View:
+        """The same with some more units pinned."""
+        return View(self._measured, self.pinned.union(units), self.gone, self.edits, self._sizes, self._resize)
 
     def units(self) -> list[int]:
         """The units that are there, oldest first, system messages aside."""
         if self._units is None:
             owner, roles, gone = self.conversation.exchanges.owner, self.conversation.roles, self.gone
-            whole = [index for index, first in enumerate(owner) if index == first and roles[index] != SYSTEM]
-            self._units = [index for index in whole if index not in gone] if gone else whole
+            whole = [index for index, first in enumerate(owner) if index == first]
+            if gone:
+                whole = [index for index in whole if index not in gone]
+            self._units = [index for index in whole if roles[index] != SYSTEM] if SYSTEM in roles else whole
         return self._units
 
     def size(self, unit: int) -> float:
@@ -97,15 +153,27 @@ class View:
         members = self.conversation.exchanges.members.get(unit)
         return self.sizes[unit] if members is None else sum(self.sizes[index] for index in members)
 
+    def weights(self) -> Sequence[float]:
+        """Tokens of each unit, at its first item."""
+        sizes = self.sizes
+        found = list(sizes)
+        for unit, members in self.conversation.exchanges.members.items():
+            found[unit] = sum([sizes[index] for index in members])
+        return found
+
+    def weight(self, units: AbstractSet[int]) -> float:
+        """Tokens of some units together."""
+        sizes = self.sizes
+        return sum([sizes[index] for index in self.conversation.exchanges.items(units)])
+
     def after(self, choice: Choice) -> Generator[Effect, Any, View]:
         """What `choice` leaves."""
-        unit = self.conversation.exchanges.unit
-        gone = self.gone.union(index for first in choice.units for index in unit(first))
+        gone = self.gone | self.conversation.exchanges.items(choice.units)
         edits = self.edits.then(self.conversation, gone, choice.shortened, choice.inserted)
-        sizes = self.sizes
+        sizes = self._sizes
         if self._resize is not None and edits != self.edits:
             sizes = yield from self._resize(edits)
-        return View(self.conversation, sizes, self.overhead, self.pinned, gone, edits, self._resize)
+        return View(self._measured, self.pinned, gone, edits, sizes, self._resize)
 
     def settled(self, choice: Any) -> Choice | None:
         """A policy's answer without what is pinned, mended for a provider that wants a user turn first.  Raises PolicyError for what is none."""
@@ -124,11 +192,19 @@ class View:
     def ends(self, head: int, tail: int) -> tuple[set[int], set[int]]:
         """The units that the first `head` and the last `tail` neutral messages belong to, the system prompt being the first of them."""
         conversation = self.conversation
-        counts = conversation.counts or [1] * len(conversation)
-        stops = list(accumulate(counts, initial=len(conversation.head)))
-        owner, last = conversation.exchanges.owner, stops[-1] - tail
-        first = {owner[index] for index in range(len(conversation)) if stops[index] < head}
-        return first, {owner[index] for index in range(len(conversation)) if stops[index + 1] > last}
+        owner, counts, size = conversation.exchanges.owner, conversation.counts, len(conversation)
+        first, last = set[int](), set[int]()
+        index, seen = 0, len(conversation.head)
+        while index < size and seen < head:
+            first.add(owner[index])
+            seen += 1 if counts is None else counts[index]
+            index += 1
+        index, seen = size - 1, 0
+        while index >= 0 and seen < tail:
+            last.add(owner[index])
+            seen += 1 if counts is None else counts[index]
+            index -= 1
+        return first, last
 
     def turns(self) -> Iterator[Turn]:
         """The units that are there, turn by turn.  What stands before the first user message is a turn without a question."""
@@ -180,7 +256,7 @@ def _opens_with_user(conversation: Conversation) -> bool:
 def base_pins(conversation: Conversation) -> set[int]:
     """The units that every policy keeps: systems, the last real user message, the newest exchange after it, and what the format fixes."""
     roles, owner = conversation.roles, conversation.exchanges.owner
-    pins = {owner[index] for index, role in enumerate(roles) if role == SYSTEM or index in conversation.fixed}
+    pins = {owner[index] for index, role in enumerate(roles) if role == SYSTEM or index in conversation.structure.fixed}
     question = conversation.question()
     start = 0 if question is None else question
     pins.update(owner[start : start + 1])

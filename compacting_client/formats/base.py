@@ -97,7 +97,7 @@ def drained(body: Mapping[str, Any], *fields: str) -> Mapping[str, Any]:
     once: dict[str, Any] = {name: list(body[name]) for name in fields if _is_iterable(body.get(name))}
     for name in fields:
         value = once.get(name, body.get(name))
-        if isinstance(value, (list, tuple)):
+        if isinstance(value, (list, tuple)) and not _is_plain(cast("Sequence[Any]", value)):
             items = cast("Sequence[Any]", value)
             listed = [_with_lists(item) for item in items]
             if any(new is not item for new, item in zip(listed, items, strict=True)):
@@ -105,6 +105,12 @@ def drained(body: Mapping[str, Any], *fields: str) -> Mapping[str, Any]:
     return {**body, **once} if once else body
 
 
+def _is_plain(items: Sequence[Any]) -> bool:
+    """Whether all items are dicts whose content is text or nothing, at a glance."""
+    return set(map(type, items)) == {dict} and {type(item.get("content")) for item in items} <= _TEXT
+
+
+_TEXT = frozenset({str, type(None)})
 _READY = frozenset({str, list, tuple, dict, type(None)})
 
 

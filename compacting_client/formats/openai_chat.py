@@ -6,11 +6,13 @@ Rules and their wording: the provider's errors as quoted in public reports (name
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import NoneType
 from typing import Any, cast
 
-from compacting_client.core.conversation import SYSTEM, Conversation, ItemEdit, Message
+from compacting_client.core.conversation import OTHER, SYSTEM, Conversation, ItemEdit, Message, Structure
 from compacting_client.core.edits import rendered
+from compacting_client.core.imprints import Imprint
 from compacting_client.core.plan import Plan, kept
 from compacting_client.core.tokens import dump
 from compacting_client.formats import canonical, media
@@ -29,6 +31,7 @@ _ROLES = {
     "tool": "tool",
     "function": "tool",
 }
+_PLAIN = frozenset({"user", "assistant"})
 _MEDIA = frozenset({"image_url", "input_audio", "video_url", "document_url", "file"})
 _KNOWN_PARTS = _MEDIA | {"text", "refusal", "thinking", "reference"}
 
@@ -46,26 +49,27 @@ def held(body: Mapping[str, Any]) -> str | None:
 def read(body: Mapping[str, Any]) -> Conversation:
     """The conversation of ``body["messages"]``: dicts or typed objects.  Raises Unreadable where it is no list of messages."""
     items = _items(body)
-    roles = [_ROLES.get(item.get("role", ""), "other") for item in items]
-    listed = [index for index, item in enumerate(items) if type(item.get("content")) is list]
-    fixed = {index for index in listed if _has_unknown_part(items[index]["content"])}
+    roles = [_ROLES.get(role, OTHER) for role in [item.get("role", "") for item in items]]
     return Conversation(
         api=API,
         model=str(body.get("model") or ""),
         reader=_Reader(),
         items=items,
         roles=roles,
-        calls={
-            index: asked
-            for index, item in enumerate(items)
-            if ("tool_calls" in item or "function_call" in item)
-            and roles[index] == "assistant"
-            and (asked := [_call_id(call) for call in _calls(item)])
-        },
-        answers={index: (_answer_id(items[index]),) for index, role in enumerate(roles) if role == "tool"},
+        structured=partial(_structure, items, roles),
         tools=next((body[name] for name in ("tools", "functions") if given(body.get(name))), None),
-        fixed=frozenset(fixed.union(index for index, role in enumerate(roles) if role == "other")),
     )
+
+
+def _structure(items: Sequence[dict[str, Any]], roles: Sequence[str]) -> Structure:
+    asks = [index for index, item in enumerate(items) if "tool_calls" in item or "function_call" in item]
+    calls = {index: asked for index in asks if roles[index] == "assistant" and (asked := _call_ids(items[index]))}
+    answers = {index: (_answer_id(items[index]),) for index, role in enumerate(roles) if role == "tool"}
+    listed = [index for index, item in enumerate(items) if type(item.get("content")) is list]
+    fixed = {index for index in listed if _has_unknown_part(items[index]["content"])}
+    if OTHER in roles:
+        fixed.update(index for index, role in enumerate(roles) if role == OTHER)
+    return Structure(calls, answers, fixed=fixed)
 
 
 def write(plan: Plan, conversation: Conversation, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -117,7 +121,7 @@ def check(body: Mapping[str, Any]) -> list[Violation]:
             found.append(_unanswered(index, waiting))
         waiting, asked = [], []
         if calls and role == "assistant":
-            asked = [_call_id(call) for call in _calls(item)]
+            asked = _call_ids(item)
             waiting = list(asked)
         if calls is not None or type(item.get("content")) is not str:
             found.extend(_content_rules(f"{FIELD}[{index}]", item))
@@ -174,36 +178,35 @@ class _Reader:
             message["name"] = item["name"]
         return [message]
 
-    def light(self, items: Sequence[Any]) -> tuple[list[Any], dict[int, int]]:
-        shown, tokens = list(items), dict[int, int]()
-        for index, item in enumerate(items):
-            parts: Any = item.get("content")
-            if (
-                type(item.get("audio")) is dict and "data" in item["audio"]
-            ):  # an answer in sound, as the SDK returned it
-                tokens[index] = media.audio_tokens(str(item["audio"]["data"]), "")
-                shown[index] = {**item, "audio": None}
-            if type(parts) is str or not isinstance(parts, (list, tuple)):
+    def imprints(self, items: Sequence[Any], roles: Sequence[str]) -> tuple[list[Imprint], dict[int, int]]:
+        found: list[Any] = [item.get("content") for item in items]
+        odd = [
+            index
+            for index, (item, text, role) in enumerate(zip(items, found, roles, strict=True))
+            if len(item) != 2 or type(text) is not str or role not in _PLAIN
+        ]
+        media = dict[int, int]()
+        for index in odd:
+            item, text = items[index], found[index]
+            if roles[index] == "tool" and type(text) is str and len(item) == 3 and type(item.get("tool_call_id")) is str:
+                found[index] = (text, item["tool_call_id"])
                 continue
-            parts = cast("Sequence[Any]", parts)
-            if any(kind(part) in _MEDIA for part in parts):
-                heavy = [part for part in parts if kind(part) in _MEDIA]
-                tokens[index] = sum(map(_media_tokens, heavy))
-                light = [{"type": kind(part)} if kind(part) in _MEDIA else part for part in parts]
-                shown[index] = {**item, "content": light}
-        return shown, tokens
+            light, tokens = _light(item) if type(text) is not str else (item, 0)
+            if light is not item:
+                media[index] = tokens
+            found[index] = dump(light)
+        return found, media
 
-    def meaning(self, item: Any, weighed: bytes) -> bytes:
-        plain = type(item.get("content")) is str
-        if plain and len(item) == 2:
-            return weighed
-        if plain and len(item) == 3 and "tool_call_id" in item:  # the same without the id, which sorts last
-            return weighed[: weighed.rindex(b',"tool_call_id":')] + b"}"
-        said = canonical.fields(item, "tool_calls", "function_call", *(("name",) if item.get("role") == "tool" else ()))
-        if calls := _calls(item):
+    def meaning(self, item: Any) -> Any:
+        role, calls = item.get("role"), _calls(item)
+        said = canonical.fields(
+            item, "role", "content", "tool_calls", "function_call", *(("name",) if role == "tool" else ())
+        )
+        if calls:
             functions = map(_function, calls)
             said["calls"] = [[each.get("name"), canonical.arguments(each.get("arguments"))] for each in functions]
-        return dump(said)
+        meant = _ROLES.get(role, role), canonical.content(item.get("content")) or ""
+        return (*meant, said) if said else meant
 
     def strip(self, item: Any) -> Any:
         return item
@@ -220,6 +223,22 @@ class _Reader:
 
     def own(self, texts: Sequence[str]) -> Any:
         return {"role": "user", "content": "\n\n".join(texts)}
+
+
+def _light(item: dict[str, Any]) -> tuple[dict[str, Any], int]:
+    """A message without the data of its media, and the tokens that those cost."""
+    tokens, light = 0, item
+    sound, parts = as_dict(item.get("audio")) or {}, item.get("content")
+    if "data" in sound:  # an answer in sound, as the SDK returned it
+        tokens, light = media.audio_tokens(str(sound["data"]), ""), {**item, "audio": None}
+    if isinstance(parts, (list, tuple)):
+        parts = cast("Sequence[Any]", parts)
+        heavy = [part for part in parts if kind(part) in _MEDIA]
+        if heavy:
+            tokens += sum(map(_media_tokens, heavy))
+            shown = [{"type": kind(part)} if kind(part) in _MEDIA else part for part in parts]
+            light = {**light, "content": shown}
+    return light, tokens
 
 
 def _messages(body: Mapping[str, Any]) -> Sequence[Any]:
@@ -259,8 +278,13 @@ def _plain_call(call: Mapping[str, Any]) -> dict[str, Any]:
     return {**call, "function": as_dict(call.get("function")) or {}}
 
 
-def _call_id(call: Any) -> str:
-    return str((as_dict(call) or {}).get("id"))
+def _call_ids(item: Mapping[str, Any]) -> list[str]:
+    asked = item.get("tool_calls")
+    if type(asked) is list and asked:
+        ids = [call.get("id") if type(call) is dict else None for call in cast("list[Any]", asked)]
+        if set(map(type, ids)) == {str}:
+            return cast("list[str]", ids)
+    return [str(call.get("id")) for call in _calls(item)]
 
 
 def _answer_id(item: Mapping[str, Any]) -> str:

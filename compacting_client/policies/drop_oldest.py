@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import KW_ONLY, dataclass
 
@@ -59,15 +59,15 @@ class DropOldest(Policy):
 
     def triggered(self, view: View) -> bool:
         """Above the budget."""
-        return view.total > self.budget
+        return view.exceeds(self.budget)
 
     def choose(self, view: View) -> Choice | None:
         """The oldest units of the middle, then of the tail."""
         head, tail = view.ends(self.keep_head, self.keep_tail)
         if self.target == 1.0:
-            stays = head | tail | view.pinned
+            stays, weights = head | tail | view.pinned, view.weights()
             middle = ((unit,) for unit in view.units() if unit not in stays)
-            dropped, left = _drop(view, middle, set(), view.total, self.budget)
+            dropped, left = _drop(weights, middle, set(), view.total, self.budget)
         else:
             dropped, left = self._with_room(view, head, tail)
         if not dropped or (left > self.budget and self.target < 1.0 and view.total - left < _WORTH * self.budget):
@@ -79,23 +79,22 @@ class DropOldest(Policy):
 
         A tail that has to shrink gives half of what a new cut gives: enough that the next turn does not cut again, and no more.
         """
-        budget, stays = self.budget, head | view.pinned
-        dropped, left = _drop(view, _in_order(view, stays | tail), set(), view.total, self.target * budget)
+        budget, stays, weights = self.budget, head | view.pinned, view.weights()
+        dropped, left = _drop(weights, _in_order(view, stays | tail), set(), view.total, self.target * budget)
         half = (1 + self.target) / 2 * budget
         if left > budget:
-            dropped, left = _drop(view, _in_order(view, stays), dropped, left, half)
+            dropped, left = _drop(weights, _in_order(view, stays), dropped, left, half)
         if left > budget:
             units = ((unit,) for unit in view.units() if unit not in stays)
-            broken, less = _drop(view, units, set(), view.total, half)
+            broken, less = _drop(weights, units, set(), view.total, half)
             if less <= budget:  # half turns, which strict templates refuse, only where they make the difference
                 dropped, left = broken, less
         mended = view.mended(dropped)
-        left += sum(map(view.size, dropped - mended)) - sum(map(view.size, mended - dropped))
-        return mended, left
+        return mended, left + view.weight(dropped - mended) - view.weight(mended - dropped)
 
 
 def _drop(
-    view: View, groups: Iterable[tuple[int, ...]], dropped: set[int], left: float, goal: float
+    weights: Sequence[float], groups: Iterable[tuple[int, ...]], dropped: set[int], left: float, goal: float
 ) -> tuple[set[int], float]:
     """Drop group after group while more than `goal` tokens are left."""
     if left > goal:
@@ -103,7 +102,7 @@ def _drop(
             for unit in group:
                 if unit not in dropped:
                     dropped.add(unit)
-                    left -= view.size(unit)
+                    left -= weights[unit]
             if left <= goal:
                 break
     return dropped, left
@@ -113,6 +112,8 @@ def _in_order(view: View, stays: AbstractSet[int]) -> Iterator[tuple[int, ...]]:
     """The units that may go, turn by turn: first the exchanges inside a turn; then its question and answer together, if all of it may go."""
     for turn in view.turns():
         units = turn.units()
-        yield from ((unit,) for unit in turn.inner if unit not in stays)
+        for unit in turn.inner:
+            if unit not in stays:
+                yield (unit,)
         if stays.isdisjoint(units):
             yield units

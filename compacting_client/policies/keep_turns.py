@@ -68,8 +68,7 @@ def _older(view: View, start: int, dropped: set[int]) -> set[int]:
 
 def _whole_turns(view: View, across: set[int], dropped: set[int]) -> set[int]:
     """`dropped`, changed so that a user message comes first, and that a turn of which something has to stay keeps question and answer."""
-    held = View(view.conversation, view.sizes, view.overhead, view.pinned | across, view.gone)
-    dropped = held.mended(dropped)
+    dropped = view.holding(across).mended(dropped)
     if view.conversation.alternates:
         for turn in view.turns():
             if turn.question is not None and turn.answer is not None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from compacting_client.core.conversation import SYSTEM, Conversation, ItemEdit, Message
+from compacting_client.core.conversation import OTHER, SYSTEM, Conversation, ItemEdit, Message, Structure
 from compacting_client.core.edits import rendered
+from compacting_client.core.imprints import Imprint
 from compacting_client.core.plan import Plan, kept
 from compacting_client.core.tokens import dump
 from compacting_client.formats import canonical, media
@@ -18,6 +19,7 @@ __all__ = ["API", "FIELD", "SERVER_CALLS", "blocks_of", "held", "items_of", "rea
 API = "anthropic-messages"
 FIELD = "messages"
 
+_PLAIN = frozenset({"user", "assistant"})
 SERVER_CALLS = frozenset({"server_tool_use", "mcp_tool_use"})
 _KNOWN = (
     thinking.THINKING | SERVER_CALLS | {"text", "image", "document", "search_result", "tool_use", "container_upload"}
@@ -49,21 +51,21 @@ def read(body: Mapping[str, Any]) -> Conversation:
     fixed = {
         index
         for index, parts in enumerate(blocks)
-        if roles[index] == "other" or (roles[index] != SYSTEM and not _all_known(parts))
+        if roles[index] == OTHER or (roles[index] != SYSTEM and not _all_known(parts))
     }
+    if opening is not None:
+        fixed.add(opening)
+    structure = Structure(pairs.calls, pairs.answers, [*pairs.links, *_neighbours(roles, blocks)], fixed)
     return Conversation(
         api=API,
         model=model,
         reader=_Reader(),
         items=items,
         roles=roles,
-        calls=pairs.calls,
-        answers=pairs.answers,
-        links=[*pairs.links, *_neighbours(roles, blocks)],
+        structured=lambda: structure,
         counts=[_count(parts) for parts in blocks],
         head=_head(body.get("system")),
         tools=body["tools"] if given(body.get("tools")) else None,
-        fixed=frozenset(fixed if opening is None else fixed | {opening}),
         opens_with_user=True,
         thinking=frozenset(
             index for index, parts in enumerate(blocks) if any(kind(part) in thinking.THINKING for part in parts)
@@ -170,7 +172,7 @@ def _role(item: Mapping[str, Any], blocks: Sequence[Any]) -> str:
     role = item.get("role")
     if role == "user":
         return "tool" if blocks and all(kind(block) == "tool_result" for block in blocks) else "user"
-    return role if role in ("assistant", SYSTEM) else "other"
+    return role if role in ("assistant", SYSTEM) else OTHER
 
 
 def _all_known(blocks: Sequence[Any]) -> bool:
@@ -230,21 +232,24 @@ class _Reader:
             shown.append({**message, "tool_calls": calls} if calls else message)
         return shown
 
-    def light(self, items: Sequence[Any]) -> tuple[list[Any], dict[int, int]]:
-        shown, tokens = list(items), dict[int, int]()
-        for index, item in enumerate(items):
-            if type(item.get("content")) is not str:
-                light, media_tokens = _without_media(blocks_of(item))
-                if media_tokens:
-                    shown[index], tokens[index] = {**item, "content": light}, media_tokens
-        return shown, tokens
+    def imprints(self, items: Sequence[Any], roles: Sequence[str]) -> tuple[list[Imprint], dict[int, int]]:
+        found: list[Any] = [item.get("content") for item in items]
+        media_tokens = dict[int, int]()
+        for index, (item, text, role) in enumerate(zip(items, found, roles, strict=True)):
+            if len(item) == 2 and type(text) is str and role in _PLAIN:
+                continue
+            light, tokens = _without_media(blocks_of(item)) if type(text) is not str else (None, 0)
+            if tokens:
+                media_tokens[index] = tokens
+            found[index] = dump({**item, "content": light} if tokens else item)
+        return found, media_tokens
 
-    def meaning(self, item: Any, weighed: bytes) -> bytes:
-        if len(item) == 2 and type(item.get("content")) is str:
-            return weighed
+    def meaning(self, item: Any) -> Any:
         said = [_meant(block) for block in blocks_of(item)]
         only_text = len(said) == 1 and isinstance(said[0], str)
-        return dump({**canonical.fields(item, "content"), "content": said[0] if only_text else said})
+        meant = item.get("role"), said[0] if only_text else said
+        rest = canonical.fields(item, "role", "content")
+        return (*meant, rest) if rest else meant
 
     def strip(self, item: Any) -> Any:
         return _stripped(item) if item.get("role") == "assistant" else item

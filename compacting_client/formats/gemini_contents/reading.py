@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from compacting_client.core.conversation import SYSTEM, Conversation, ItemEdit, Message
+from compacting_client.core.conversation import OTHER, SYSTEM, Conversation, ItemEdit, Message, Structure
 from compacting_client.core.edits import rendered
+from compacting_client.core.imprints import Imprint
 from compacting_client.core.plan import Plan, kept
 from compacting_client.core.tokens import dump
 from compacting_client.formats.base import Unreadable, Usage, as_dict, get, given
@@ -37,22 +38,23 @@ def read(body: Mapping[str, Any]) -> Conversation:
     for index, each in enumerate(parts):
         pairs.add(index, each, begins=index == 0 or roles[index - 1] != "assistant")
     tools = _setting(body, "tools")
+    structure = Structure(
+        pairs.calls,
+        pairs.answers,
+        # one turn of the model may be spread over several contents, as a chat keeps what was streamed
+        links=[(n - 1, n) for n in range(1, len(roles)) if roles[n - 1] == roles[n] == "assistant"],
+        fixed={index for index, each in enumerate(parts) if roles[index] == OTHER or not all(map(is_known, each))},
+    )
     return Conversation(
         api=API,
         model=str(body.get("model") or ""),
         reader=_Reader({id(item): pairs.keys(index) for index, item in enumerate(items)}),
         items=items,
         roles=roles,
-        calls=pairs.calls,
-        answers=pairs.answers,
-        # one turn of the model may be spread over several contents, as a chat keeps what was streamed
-        links=[(n - 1, n) for n in range(1, len(roles)) if roles[n - 1] == roles[n] == "assistant"],
+        structured=lambda: structure,
         counts=[_count(each) for each in parts],
         head=_head(_setting(body, "systemInstruction")),
         tools=tools if given(tools) and tools else None,
-        fixed=frozenset(
-            index for index, each in enumerate(parts) if roles[index] == "other" or not all(map(is_known, each))
-        ),
         opens_with_user=True,
     )
 
@@ -179,7 +181,7 @@ class _Pairs:
 
 
 def _role(item: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> str:
-    role = _ROLES.get(item.get("role") or "user", "other")
+    role = _ROLES.get(item.get("role") or "user", OTHER)
     only_responses = bool(parts) and all(kind_of(part) == "functionResponse" for part in parts)
     return "tool" if role == "user" and only_responses else role
 
@@ -233,27 +235,19 @@ class _Reader:
             shown.append({**message, "tool_calls": asked} if asked else message)
         return shown
 
-    def light(self, items: Sequence[Any]) -> tuple[list[Any], dict[int, int]]:
-        shown, tokens = list(items), dict[int, int]()
+    def imprints(self, items: Sequence[Any], roles: Sequence[str]) -> tuple[list[Imprint], dict[int, int]]:  # noqa: ARG002
+        found, tokens = list[Any](), dict[int, int]()
         for index, item in enumerate(items):
-            light, media_tokens = _without_media(parts_of(item))
-            if media_tokens:
-                shown[index], tokens[index] = {**item, "parts": light}, media_tokens
-        return shown, tokens
+            light, cost = _without_media(parts_of(item))
+            if cost:
+                tokens[index] = cost
+            found.append(dump({**item, "parts": light} if cost else item))
+        return found, tokens
 
-    def meaning(self, item: Any, weighed: bytes) -> bytes:
-        role, parts = item.get("role"), item.get("parts")
-        if (
-            len(item) == 2
-            and role in ("user", _MODEL)
-            and type(parts) is list
-            and all(map(_is_plain, cast("list[Any]", parts)))
-        ):
-            return weighed
+    def meaning(self, item: Any) -> Any:
+        role = item.get("role")
         meant = [_meant(part) for part in parts_of(item)]
-        return dump(
-            {"parts": meant, "role": _MODEL if role == _MODEL else "user" if role in _ROLES else role or "user"}
-        )
+        return {"parts": meant, "role": _MODEL if role == _MODEL else "user" if role in _ROLES else role or "user"}
 
     def strip(self, item: Any) -> Any:
         return item
@@ -291,10 +285,6 @@ def _call(call: Any, key: str) -> dict[str, Any]:
 def _result(response: Any, key: str) -> Message:
     content = dump(field(response, "response")).decode("utf-8", "replace")
     return {"role": "tool", "tool_call_id": key, "name": str(field(response, "name")), "content": content}
-
-
-def _is_plain(part: Any) -> bool:
-    return type(part) is dict and len(cast("dict[str, Any]", part)) == 1 and "text" in part
 
 
 def _meant(part: Mapping[str, Any]) -> dict[str, Any]:

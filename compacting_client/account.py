@@ -53,8 +53,8 @@ def figures(outcome: Outcome) -> Figures:
     """The numbers of an outcome."""
     conversation, plan = outcome.conversation, outcome.plan
     counts = conversation.counts
-    lost = outcome.emptied.union(plan.gone)
-    gone = len(lost) if counts is None else sum(counts[index] for index in lost)
+    lost = (*plan.gone, *outcome.emptied.difference(plan.gone)) if outcome.stripped else plan.gone
+    gone = len(lost) if counts is None else sum([counts[index] for index in lost])
     messages = conversation.count()
     own = sum(bool(edit.own) for edit in plan.edits.by_item().values())
     return Figures(

@@ -146,7 +146,8 @@ class Control(Generic[ClientT]):
             conversation = wire.read({wire.FIELD: messages})
         except Unreadable:
             return None
-        known = Recognition(Measure(conversation), "", self._session.settings.memory_key)
+        settings = self._session.settings
+        known = Recognition(Measure(conversation), "", settings.memory_key, portable=getattr(settings.memory, "shared", True))
         if len(known.history) < OPENING:
             return None
         key: str | None = ask(known.opening(), self._session)

@@ -213,8 +213,16 @@ class _Request:
             conversation = self.wire.read(self.body)
         except Exception as error:  # whatever shape nobody thought of: the provider says what is wrong with it
             raise Unreadable(str(error)) from error
-        refused = partial(self._refused, conversation)
-        return Question(conversation, policy, refused, settings.counter, settings.pin, settings.memory_key, self.session.recent)
+        return Question(
+            conversation,
+            policy,
+            partial(self._refused, conversation),
+            counter=settings.counter,
+            pin=settings.pin,
+            memory_key=settings.memory_key,
+            recent=self.session.recent,
+            portable=getattr(settings.memory, "shared", True),
+        )
 
     def _remember(self) -> Steps:
         if self.outcome is None or self.outcome.commit is None:

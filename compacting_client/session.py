@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from compacting_client.core.recent import Recent
 from compacting_client.logs import Log
 from compacting_client.policies import Policy
+from compacting_client.recent import Recent
 from compacting_client.report import Report
 from compacting_client.settings import Settings
 
@@ -85,7 +85,10 @@ class Session:
         """Make `report` the last one of this context, and hand it to the captures around it; a preview's is neither."""
         if self.previews():
             return
-        kept: WeakKeyDictionary[Session, Report] = WeakKeyDictionary(_last.get() or {})
+        before = _last.get()
+        kept: WeakKeyDictionary[Session, Report] = WeakKeyDictionary()
+        if before and (len(before) > 1 or self._family not in before):  # nearly always there is one client in a context
+            kept.update(before)
         kept[self._family] = report
         _last.set(kept)
         for scope in _scopes.get():

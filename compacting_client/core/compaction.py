@@ -43,7 +43,12 @@ class Decides(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One request to decide on.  `refused` names the rules that the body would break after a plan, and did not break before."""
+    """One request to decide on.
+
+    ``refused``   names the rules that the body would break after a plan, and did not break before
+    ``recent``    what is known of the histories seen last, or None
+    ``portable``  whether another process reads what is remembered
+    """
 
     conversation: Conversation
     policy: Decides
@@ -52,6 +57,7 @@ class Question:
     pin: Callable[[Any], Any] | None = None
     memory_key: Callable[[Any], Any] | None = None
     recent: Recent | None = None
+    portable: bool = True
 
 
 @dataclass(slots=True)
@@ -59,7 +65,7 @@ class Outcome:
     """What was decided.
 
     ``plan``      empty where the caller's body leaves as it is; ``reason`` then says why
-    ``since``     item index -> how many requests ago it went, for what was absent before
+    ``before``    the remembered entry by which it is told when something went
     ``stripped``  item index -> its tokens after its signed thinking was removed
     ``edited``    item index -> its tokens after it was shortened or extended, with those of an own item before it
     ``found``     the remembered entry in force
@@ -73,7 +79,7 @@ class Outcome:
     plan: Plan = NOTHING
     reason: str | None = None
     choice: Choice | None = None
-    since: Mapping[int, int] = field(default_factory=dict[int, int])
+    before: Found | None = None
     stripped: dict[int, Tokens] = field(default_factory=dict[int, Tokens])
     edited: dict[int, Tokens] = field(default_factory=dict[int, Tokens])
     found: Found | None = None
@@ -96,6 +102,11 @@ class Outcome:
         return self.found.uses + 1 if self.found is not None else 0
 
     @property
+    def since(self) -> Mapping[int, int]:
+        """Item index -> how many requests ago it went, for what was absent before."""
+        return self.known.ages(self.before.entry, self.before.uses + 1) if self.before is not None else {}
+
+    @property
     def ages(self) -> dict[int, int]:
         """Unit -> how many requests ago it went, for everything that is absent; 0: now."""
         owner, since = self.conversation.exchanges.owner, self.since
@@ -113,10 +124,9 @@ class Outcome:
         return {index for index in self.stripped if strip(items[index]) is None}
 
     def release(self) -> None:
-        """Let go of what the account needs no more: the items that left as they came, and their JSON."""
-        needed = set(self.plan.gone) | self.stripped.keys() | self.edited.keys()
-        self.conversation.release(needed)
-        self.measured.release()
+        """Let go of what the account needs no more; a history that is not counted yet is needed for that."""
+        if self.measured.known:
+            self.conversation.release({*self.plan.gone, *self.stripped, *self.edited})
 
     @property
     def tokens_before(self) -> Tokens:
@@ -138,7 +148,7 @@ def compaction(question: Question) -> Generator[Effect, Any, Outcome]:
     """Decide on one request.  Raises PolicyError for nonsense from the caller's functions."""
     conversation, policy = question.conversation, question.policy
     measured = yield from measure(conversation, question.counter, question.recent)
-    known = Recognition(measured, policy.fingerprint, question.memory_key)
+    known = Recognition(measured, policy.fingerprint, question.memory_key, portable=question.portable)
     outcome = Outcome(conversation, measured, known)
     entries = yield from known.entries()
     if not entries and not policy.triggered(View(measured)):
@@ -220,8 +230,7 @@ def _accepted(
         return False
     outcome.reason, outcome.plan, outcome.choice = None, plan, attempt.choice
     outcome.found = attempt.found
-    before = attempt.found or found or outcome.known.lapsed  # what went by then is told already
-    outcome.since = outcome.known.ages(before.entry, before.uses + 1) if before is not None else {}
+    outcome.before = attempt.found or found or outcome.known.lapsed  # what went by then is told already
     outcome.stripped = yield from sizes_without_thinking(measured, plan)
     outcome.edited = edited
     return True
@@ -279,8 +288,7 @@ def _plan(outcome: Outcome, attempt: _Attempt) -> Plan:
     if choice:
         gone |= conversation.exchanges.items(choice.units)
         edits = edits.then(conversation, gone, choice.shortened, choice.inserted)
-    changes = gone | edits.places()
-    if conversation.binds and changes and (choice or strip is None):
+    if conversation.binds and (choice or strip is None) and (changes := gone | edits.places()):
         strip = (min(changes) if strip is None else min(*changes, strip[0]), len(conversation))
     return Plan(tuple(sorted(gone)), _with_older_thinking(conversation, gone, strip), edits)
 
@@ -305,11 +313,11 @@ def _whole_turns(view: View, goal: Tokens) -> set[int]:
     """The oldest whole turns, down to `goal` tokens."""
     dropped: set[int] = set()
     left = view.total
+    weights = view.weights()
     for turn in view.turns():
-        units = turn.units()
-        if left > goal and not view.pinned.intersection(units):
-            dropped.update(units)
-            left -= sum(map(view.size, units))
+        if left > goal and not view.pinned.intersection(turn):
+            dropped.update(turn)
+            left -= sum([weights[unit] for unit in turn])
     return dropped
 
 

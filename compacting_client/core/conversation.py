@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, cast
 from compacting_client.core.exchanges import Exchanges, pair
 from compacting_client.core.imprints import Imprint
 
-__all__ = ["OTHER", "SYSTEM", "Conversation", "ItemEdit", "Message", "Reader", "Structure", "called"]
+__all__ = ["OTHER", "SYSTEM", "Contents", "Conversation", "ItemEdit", "Message", "Reader", "called"]
 
 Message = dict[str, Any]
 """A neutral message: role is system, user, assistant or tool."""
@@ -41,15 +41,12 @@ class Reader(Protocol):
         """The item as neutral messages: one or more."""
         ...
 
-    def imprints(self, items: Sequence[Any], roles: Sequence[str]) -> tuple[list[Imprint], dict[int, int]]:
-        """The imprint of each item, and the tokens of those with media, by the provider's formula.
-
-        Bytes for every item whose neutral role is none of FRAMES.
-        """
+    def imprint(self, item: Any, role: str) -> tuple[Imprint, int]:
+        """The imprint of an item of this neutral role, and the tokens of its media by the provider's formula."""
         ...
 
     def meaning(self, item: Any) -> Any:
-        """What an item says whose imprint is bytes, as JSON-like data: without ids, cache marks and empty fields (DESIGN 4)."""
+        """What an item says that is no plain text, as JSON-like data: without ids, cache marks and empty fields (DESIGN 4)."""
         ...
 
     def strip(self, item: Any) -> Any:
@@ -65,14 +62,18 @@ class Reader(Protocol):
         ...
 
 
-class Structure(NamedTuple):
-    """What holds the items of a history together.
+class Contents(NamedTuple):
+    """What a look into the items of a history shows.
 
+    ``imprints[i]``   of item *i*
+    ``media``         item index -> tokens of its media, by the provider's formula
     ``calls`` and ``answers``   item index -> tool call ids that it asks for or answers
-    ``links``   pairs of items that belong together for another reason
-    ``fixed``   items that are never cut, by a rule of the format
+    ``links``         pairs of items that belong together for another reason
+    ``fixed``         items that are never cut, by a rule of the format
     """
 
+    imprints: Sequence[Imprint]
+    media: Mapping[int, int]
     calls: Mapping[int, Sequence[str]]
     answers: Mapping[int, Sequence[str]]
     links: Sequence[tuple[int, int]] = ()
@@ -84,7 +85,8 @@ class Conversation:
     """A history of wire items, and what its format knows of each.
 
     ``roles[i]``   neutral role of item *i*; an item of only tool results is "tool", one of no known role OTHER
-    ``structured`` gives the Structure; asked once, where something is to be decided
+    ``look``       gives the Contents; asked once, where something is to be decided
+    ``fits``       whether all items are, at a glance, no more than so many tokens; False where that takes a look
     ``counts``     neutral messages per item, or None: one each
     ``head``       neutral system messages that the provider keeps outside the history
     ``tools``      the tool definitions as JSON-like data, or None
@@ -97,9 +99,10 @@ class Conversation:
     api: str
     model: str
     reader: Reader
-    items: Sequence[Any]
+    items: list[Any]
     roles: list[str]
-    structured: Callable[[], Structure]
+    look: Callable[[], Contents]
+    fits: Callable[[float], bool] = field(default=lambda _: False)
     counts: Sequence[int] | None = None
     head: Sequence[Message] = ()
     tools: Any = None
@@ -110,24 +113,39 @@ class Conversation:
     _names: dict[int, dict[str, str]] = field(default_factory=dict[int, dict[str, str]], init=False)
 
     @cached_property
-    def structure(self) -> Structure:
-        """What holds the items together."""
-        return self.structured()
+    def history(self) -> Sequence[int]:
+        """The indexes of the items that are no system messages."""
+        roles, systems = self.roles, 0
+        while systems < len(roles) and roles[systems] == SYSTEM:
+            systems += 1
+        if SYSTEM not in roles[systems:]:
+            return range(systems, len(roles))
+        return [index for index, role in enumerate(roles) if role != SYSTEM]
+
+    @cached_property
+    def contents(self) -> Contents:
+        """What a look into the items shows."""
+        return self.look()
 
     @property
     def calls(self) -> Mapping[int, Sequence[str]]:
         """Item index -> tool call ids that it asks for."""
-        return self.structure.calls
+        return self.contents.calls
 
     @property
     def answers(self) -> Mapping[int, Sequence[str]]:
         """Item index -> tool call ids that it answers."""
-        return self.structure.answers
+        return self.contents.answers
+
+    @property
+    def fixed(self) -> AbstractSet[int]:
+        """Items that are never cut, by a rule of the format."""
+        return self.contents.fixed
 
     @cached_property
     def exchanges(self) -> Exchanges:
         """The units of the history."""
-        return pair(self.calls, self.answers, self.structure.links, size=len(self.roles))
+        return pair(self.calls, self.answers, self.contents.links, size=len(self.roles))
 
     @cached_property
     def alternates(self) -> bool:
@@ -135,10 +153,12 @@ class Conversation:
         return _alternates(self.roles, self.calls)
 
     def release(self, needed: AbstractSet[int]) -> None:
-        """Let go of all items but those that are needed for the account."""
-        _ = self.exchanges if needed else None
-        self.items = [item if index in needed else None for index, item in enumerate(self.items)] if needed else ()
-        self.structured = _released
+        """Let go of all items but those that are needed for the account, and of what is as large as they are."""
+        self.contents, _ = self.contents._replace(imprints=()), self.exchanges
+        items, self.items = self.items, [None] * len(self)
+        for index in needed:
+            self.items[index] = items[index]
+        self.look = self.fits = _released
 
     def __len__(self) -> int:
         return len(self.roles)
@@ -189,8 +209,8 @@ def called(message: Message) -> list[tuple[str, str]]:
     return found
 
 
-def _released() -> Structure:
-    return Structure({}, {})
+def _released(*_: Any) -> Any:
+    raise AssertionError("looked into already")
 
 
 def _alternates(roles: Sequence[str], calls: Mapping[int, Sequence[str]]) -> bool:

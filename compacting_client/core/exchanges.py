@@ -17,15 +17,17 @@ class Exchanges:
     """The units of a history of `size` items.
 
     ``owner[i]`` is the index of the first item of the unit that item *i* belongs to; ``members[first]`` lists the item indexes, in order, of
-    each unit of more than one item; ``position[i]`` says, for each answer of item *i*, which call of its call item it answers.
+    each unit of more than one item; ``position[i]`` says, for each answer of item *i*, which call of its call item it answers, where that is
+    not the first one.
     """
 
-    __slots__ = ("members", "owner", "position")
+    __slots__ = ("_mixed", "members", "owner", "position")
 
     def __init__(self, size: int) -> None:
         self.owner = list(range(size))
         self.members: dict[int, list[int]] = {}
         self.position: dict[int, list[int]] = {}
+        self._mixed = False
 
     def unit(self, index: int) -> Sequence[int]:
         """The item indexes of the unit that item `index` belongs to."""
@@ -47,13 +49,16 @@ class Exchanges:
             return
         if first > second:
             first, second = second, first
-        if second == other and other not in self.members:  # an item alone joins a unit before it: what nearly all results do
+        if second == other and other not in self.members:  # an item alone joins a unit before it, as nearly all results do
             owner[other] = first
-            if first in self.members:
-                self.members[first].append(other)
-            else:
+            members = self.members.get(first)
+            if members is None:
                 self.members[first] = [first, other]
+            else:
+                self._mixed |= members[-1] > other
+                members.append(other)
             return
+        self._mixed = True
         moved = self.members.pop(second, None) or [second]
         self.members.setdefault(first, [first]).extend(moved)
         for index in moved:
@@ -61,8 +66,9 @@ class Exchanges:
 
     def settle(self) -> Exchanges:
         """Put the members of each unit in order."""
-        for members in self.members.values():
-            members.sort()
+        if self._mixed:
+            for members in self.members.values():
+                members.sort()
         return self
 
 
@@ -79,19 +85,32 @@ def pair(
     another reason.  An answer whose call is nowhere before it stays a unit of its own: it is the caller's own fault, and cut like any unit.
     """
     found = Exchanges(size)
-    waiting: dict[str, list[tuple[int, int]]] = {}
+    waiting: dict[str, tuple[int, int]] = {}
+    hidden: dict[str, list[tuple[int, int]]] = {}  # calls of the same id that wait too, further back
     done: dict[str, tuple[int, int]] = {}
-    for index in sorted({*calls, *answers}):
-        for call in answers.get(index, ()):
-            if stack := waiting.get(call):
-                done[call] = stack.pop()
-            elif call not in done:
-                continue
-            asked_by, position = done[call]  # a second answer to the same call stays with it
-            found.join(asked_by, index)
-            found.position.setdefault(index, []).append(position)
-        for position, call in enumerate(calls.get(index, ())):
-            waiting.setdefault(call, []).append((index, position))
+    for index in sorted({**calls, **answers}):
+        if index in answers:
+            positions: list[int] = []
+            for call in answers[index]:
+                asked = waiting.pop(call, None)
+                if asked is None:
+                    asked = done.get(call)  # a second answer to the same call stays with it
+                    if asked is None:
+                        continue
+                elif call in hidden:
+                    waiting[call] = hidden[call].pop()
+                    if not hidden[call]:
+                        del hidden[call]
+                done[call] = asked
+                found.join(asked[0], index)
+                positions.append(asked[1])
+            if positions and positions != [0]:
+                found.position[index] = positions
+        if index in calls:
+            for position, call in enumerate(calls[index]):
+                if call in waiting:
+                    hidden.setdefault(call, []).append(waiting[call])
+                waiting[call] = (index, position)
     for one, other in links:
         found.join(one, other)
     return found.settle()

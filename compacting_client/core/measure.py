@@ -11,7 +11,8 @@ from compacting_client.core.conversation import OTHER, SYSTEM, Conversation, Mes
 from compacting_client.core.edits import Edits, rendered
 from compacting_client.core.effects import Ask, Effect
 from compacting_client.core.plan import Plan
-from compacting_client.core.recent import Recent
+from compacting_client.core.prefix import OPENING
+from compacting_client.core.recent import Recent, Seen
 from compacting_client.core.tokens import dump, estimate
 from compacting_client.core.trace import Trace
 from compacting_client.errors import PolicyError
@@ -26,10 +27,10 @@ class Measure:
     """Tokens of each item, and of what is not in the history: as the caller's counter gave them, else estimated once they are asked for.
 
     ``outside``  tokens of the system prompt and the tools that stand beside the history
-    ``states``   what is known already of the digests of this history, by length
+    ``trace``    what the history is told apart by
     """
 
-    __slots__ = ("_counter", "_recent", "_seen", "_shared", "_sizes", "conversation", "outside", "states", "trace")
+    __slots__ = ("_counter", "_opening", "_recent", "_seen", "_shared", "_sizes", "_total", "_within", "conversation", "outside", "trace")
 
     def __init__(self, conversation: Conversation, recent: Recent | None = None) -> None:
         self.conversation, self.trace = conversation, Trace(conversation)
@@ -37,9 +38,25 @@ class Measure:
         self.outside: Tokens = sum(map(estimate, conversation.head)) + (estimate(tools) if tools is not None else 0)
         self._counter: Callable[[Any], Any] | None = None
         self._sizes: list[Tokens] | None = None
+        self._total: Tokens | None = None
         self._recent = recent
-        self._seen, self._shared = recent.find(self.trace) if recent is not None else (None, 0)
-        self.states: Mapping[int, Any] = self._seen.states_until(self._shared) if self._seen is not None else {}
+        self._opening = conversation.api, *map(hash, self.trace.opening(OPENING)[0])
+        self._within = math.inf  # no more tokens than this, as far as is known
+        self._seen: Seen | None = None
+        self._shared = 0
+        if recent is not None and (alike := recent.alike(self._opening)):
+            self._resume(alike)
+
+    def _resume(self, alike: Sequence[Seen]) -> None:
+        """Take over what is known of a history that this one grew from; nothing from media on, whose data no imprint holds."""
+        shared, seen = max(((each.shared(self.trace), each) for each in alike), key=lambda found: found[0])
+        self._seen, self._shared = seen, min(shared, self.trace.without_media())
+
+    @property
+    def states(self) -> dict[int, Any]:
+        """What is known already of the digests of this history, by length."""
+        known = self._seen.states if self._seen is not None else {}
+        return {length: state for length, state in known.items() if length <= self._shared}
 
     @property
     def sizes(self) -> list[Tokens]:
@@ -49,9 +66,16 @@ class Measure:
         return self._sizes
 
     @property
+    def known(self) -> bool:
+        """Whether the sizes are counted already."""
+        return self._sizes is not None
+
+    @property
     def total(self) -> Tokens:
         """Tokens of the whole request."""
-        return self.outside + sum(self.sizes)
+        if self._total is None:
+            self._total = self.outside + sum(self.sizes)
+        return self._total
 
     @property
     def overhead(self) -> Tokens:
@@ -62,12 +86,12 @@ class Measure:
         return self.outside + sum(size for size, role in zip(sizes, roles, strict=True) if role == SYSTEM)
 
     def exceeds(self, limit: Tokens) -> bool:
-        """Whether `total` is more than `limit`; where that is clear at a glance, nothing is counted."""
-        if self._sizes is None and self.trace.units() <= 4 * limit:
-            media = sum(self.trace.media.values())
-            if imprints.at_most(self.trace.imprints, self.conversation.roles) + media + self.outside <= limit:
-                return False
-        return self.total > limit
+        """Whether `total` is more than `limit`; where it clearly is not, nothing is counted."""
+        if self._sizes is not None or self._seen is not None:
+            return self.total > limit
+        if limit < self._within and self.conversation.fits(limit - self.outside):
+            self._within = limit
+        return self._within > limit and self.total > limit
 
     def counted(self, counter: Callable[[Any], Any]) -> Generator[Effect, Any, None]:
         """Count by the caller's `counter`.  Raises PolicyError for a count that is no number >= 0."""
@@ -94,30 +118,30 @@ class Measure:
         """Tokens of some items that are not the conversation's own, by the same counter."""
         reader = self.conversation.reader
         if self._counter is None:
-            roles = [OTHER] * len(items)
-            found, media = reader.imprints(items, roles)
-            return sum(imprints.sizes(found, roles)) + sum(media.values())
+            found = [reader.imprint(item, OTHER) for item in items]
+            return sum(imprints.size(imprint, OTHER) + media for imprint, media in found)
         shown = [message for item in items for message in reader.neutral(item)]
         counted = yield Ask("counter", self._counter, shown)
         return sum(map(_checked, counted))
 
-    def release(self) -> None:
-        """Let go of what is as large as the history: the JSON of its items.  Its texts are the caller's own."""
-        self.trace.release()
-
     def keep(self, states: Mapping[int, Any]) -> None:
         """Let the next request of this conversation have what was measured and digested."""
-        if self._recent is not None and self._counter is None and self._sizes is not None:
-            self._recent.keep(self.trace, self._sizes, states, self._seen)
+        if self._recent is None or self._counter is not None or self._sizes is None:
+            return
+        size = len(self.trace.history)
+        lengths = {size, size - 1, *states}  # the last message may be another one next time
+        hashes = {length: self.trace.sent(length) for length in lengths if length > OPENING}
+        seen = Seen(hashes, self.trace.placed(self._sizes), states)
+        self._recent.keep(self._opening, seen, self._seen)
 
     def _estimated(self) -> list[Tokens]:
-        trace, roles = self.trace, self.conversation.roles
+        trace, contents = self.trace, self.conversation.contents
         if self._seen is None:
-            found = imprints.sizes(trace.imprints, roles)
+            found = imprints.sizes(contents.imprints, self.conversation.roles)
         else:
             known = self._seen.sizes[: self._shared]
             found = trace.spread([*known, *imprints.sizes(*trace.texts(self._shared))])
-        for index, tokens in trace.media.items():
+        for index, tokens in contents.media.items():
             found[index] += tokens
         return found
 

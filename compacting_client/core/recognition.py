@@ -28,6 +28,7 @@ class Recognition:
         "_conversation",
         "_memory_key",
         "_policy",
+        "_portable",
         "_trace",
         "failure",
         "history",
@@ -35,9 +36,12 @@ class Recognition:
         "lapsed",
     )
 
-    def __init__(self, measured: Measure, policy: str, memory_key: Callable[[Any], Any] | None) -> None:
+    def __init__(
+        self, measured: Measure, policy: str, memory_key: Callable[[Any], Any] | None, *, portable: bool = True
+    ) -> None:
         self._conversation, self._trace = measured.conversation, measured.trace
         self._policy, self._memory_key = policy, memory_key
+        self._portable = portable
         self.history = self._trace.history
         self._asked: list[bytes] = []
         self._chain = Chain(measured.states if memory_key is None else None)
@@ -126,16 +130,19 @@ class Recognition:
         if any(not dropped.isdisjoint(exchanges.unit(unit)) for unit in pinned):
             return False
         # a late result may have joined a unit that went without it: then the entry no longer holds
-        return all(
-            dropped.isdisjoint(members) or dropped.issuperset(members) for members in exchanges.members.values()
-        )
+        for unit, members in exchanges.members.items():
+            if not (dropped.issuperset(members) if unit in dropped else dropped.isdisjoint(members)):
+                return False
+        return True
 
     def _gaps(self, gone: Sequence[int], ages: Mapping[int, int]) -> tuple[Gap, ...]:
         """The dropped items as stretches of positions that went at the same time."""
+        places = self._positions(gone)
+        if not ages and places and places[-1] - places[0] == len(places) - 1:
+            return (Gap(places[0], places[-1] + 1),)
         gaps: list[Gap] = []
         start = 0
-        places = self._positions(gone)
-        dated = [ages.get(index, 0) for index in gone] if ages else [0] * len(gone)
+        dated = [ages.get(index, 0) for index in gone]
         for n in range(1, len(places) + 1):
             if n == len(places) or places[n] != places[n - 1] + 1 or dated[n] != dated[n - 1]:
                 gaps.append(Gap(places[start], places[n - 1] + 1, dated[start]))
@@ -161,9 +168,10 @@ class Recognition:
                         f"memory_key returned {key!r}; it must return a string for every message", "memory_key"
                     )
             answers = iter(keys)
-            said = ("\0".join(next(answers) for _ in messages) for messages in shown)
-            self._asked += [text.encode("utf-8", "surrogatepass") for text in said]
-        return self._chain.at(length, self._trace.said if self._memory_key is None else self._keyed)
+            texts = ("\0".join(next(answers) for _ in messages) for messages in shown)
+            self._asked += [text.encode("utf-8", "surrogatepass") for text in texts]
+        said = self._keyed if self._memory_key else self._trace.said if self._portable else self._trace.hashed
+        return self._chain.at(length, said)
 
     def _keyed(self, start: int, stop: int) -> bytes:
         """What the caller's `memory_key` said of some positions."""

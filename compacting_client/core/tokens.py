@@ -13,8 +13,6 @@ import orjson
 __all__ = ["dump", "estimate", "of_length", "utf16_length"]
 
 _SORTED = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
-_ASTRAL = (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4")
-"""What the UTF-8 of a character begins with that UTF-16 needs two units for."""
 
 
 def dump(value: Any) -> bytes:
@@ -51,7 +49,7 @@ def utf16_length(data: bytes) -> int:
     """The length, in UTF-16 code units, of UTF-8 text: what JavaScript calls its length."""
     if data.isascii():
         return len(data)
-    return len(data.decode("utf-8", "surrogatepass")) + sum(map(data.count, _ASTRAL))
+    return len(data.decode("utf-8", "surrogatepass").encode("utf-16-le", "surrogatepass")) // 2
 
 
 def of_length(units: int) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from compacting_client.core import imprints
 from compacting_client.core.conversation import SYSTEM, Conversation
 from compacting_client.core.imprints import Imprint
+from compacting_client.core.prefix import OPENING
 from compacting_client.core.tokens import dump
 
 __all__ = ["Trace"]
@@ -16,19 +18,19 @@ T = TypeVar("T")
 
 
 class Trace:
-    """The imprints of a conversation's items.  Positions count the items that are no system messages (DESIGN 4: a clock in the prompt is no change).
+    """The imprints of a conversation by position: positions count the items that are no system messages (DESIGN 4: a clock in the system
+    prompt is no change).
 
-    ``imprints[i]``   of item *i*
-    ``media``         item index -> tokens of its media, by the provider's formula
-    ``history``       position -> item index
+    ``history``   position -> item index
     """
 
-    __slots__ = ("conversation", "history", "imprints", "media")
-
     def __init__(self, conversation: Conversation) -> None:
-        self.conversation = conversation
-        self.imprints, self.media = conversation.reader.imprints(conversation.items, conversation.roles)
-        self.history: Sequence[int] = _history(conversation.roles)
+        self.conversation, self.history = conversation, conversation.history
+
+    def sent(self, length: int) -> int:
+        """A hash of what the first positions send: imprints hold all of it but the data of media."""
+        texts, roles = self.texts(0, length)
+        return hash((*texts, *roles))
 
     def placed(self, values: Sequence[T], start: int = 0, stop: int | None = None) -> Sequence[T]:
         """Those of `values`, one for each item, that belong to the positions [start, stop)."""
@@ -39,62 +41,71 @@ class Trace:
 
     def texts(self, start: int = 0, stop: int | None = None) -> tuple[Sequence[Imprint], Sequence[str]]:
         """The imprints and the roles of the positions [start, stop)."""
-        return self.placed(self.imprints, start, stop), self.placed(self.conversation.roles, start, stop)
+        conversation = self.conversation
+        return self.placed(conversation.contents.imprints, start, stop), self.placed(conversation.roles, start, stop)
+
+    def opening(self, length: int) -> tuple[Sequence[Imprint], Sequence[str]]:
+        """`texts` of the first positions, without a look into the others."""
+        items, roles = self.placed(self.conversation.items, 0, length), self.placed(self.conversation.roles, 0, length)
+        imprint = self.conversation.reader.imprint
+        return [imprint(item, role)[0] for item, role in zip(items, roles, strict=True)], roles
 
     def without_media(self) -> int:
         """How many positions stand before the first item with media."""
-        if not self.media:
-            return len(self.history)
-        first = min(self.media)
-        return sum(index < first for index in self.history)
-
-    def opening(self) -> tuple[Any, ...]:
-        """What tells conversations apart at a glance: the first two items."""
-        return self.conversation.api, *map(hash, self.texts(0, 2)[0])
-
-    def units(self) -> int:
-        """About how many characters the texts have."""
-        return sum([len(imprint) for imprint in self.imprints if type(imprint) is str])
+        first = min(self.conversation.contents.media, default=len(self.conversation))
+        return len(self.history) if first == len(self.conversation) else sum(index < first for index in self.history)
 
     def spread(self, sizes: list[float]) -> list[float]:
         """`sizes` by position as sizes by item, those of the system messages between them."""
-        roles, count = self.conversation.roles, len(self.imprints)
+        roles, texts = self.conversation.roles, self.conversation.contents.imprints
         systems = [index for index, role in enumerate(roles) if role == SYSTEM]
-        beside = imprints.sizes([self.imprints[index] for index in systems], [roles[index] for index in systems])
+        beside = imprints.sizes([texts[index] for index in systems], [SYSTEM] * len(systems))
         if isinstance(self.history, range):
             return [*beside, *sizes]
-        found = [0.0] * count
+        found = [0.0] * len(roles)
         for index, size in (*zip(systems, beside, strict=True), *zip(self.history, sizes, strict=True)):
             found[index] = size
         return found
 
-    def release(self) -> None:
-        """Let go of the JSON; of what it weighs is left."""
-        self.imprints = imprints.weighed(self.imprints)
-
     def said(self, start: int, stop: int) -> bytes:
         """What positions [start, stop) say; that of two stretches in a row is that of both together."""
-        texts, roles = self.texts(start, stop)
+        texts, roles = self.opening(stop) if stop <= OPENING else self.texts(start, stop)
         meanings: list[Any] = list(zip(roles, texts, strict=True))
-        for place, text in enumerate(texts):
+        for place, (index, text) in enumerate(zip(self.history[start:stop], texts, strict=True)):
             if type(text) is not str:
-                meanings[place] = self.meaning(self.history[start + place])
+                said, answered = self._meant(index, text)
+                meanings[place] = [said, answered] if answered else said
         return dump(meanings)[1:-1] + b"," if meanings else b""
+
+    def hashed(self, start: int, stop: int) -> bytes:
+        """The same in hashes of this process: texts keep theirs, so it costs next to nothing."""
+        texts, roles = self.opening(stop) if stop <= OPENING else self.texts(start, stop)
+        hashes = array("q", map(hash, zip(roles, texts, strict=True)))
+        for place, (index, text) in enumerate(zip(self.history[start:stop], texts, strict=True)):
+            if type(text) is not str:
+                hashes[place] = _hash(*self._meant(index, text))
+        return hashes.tobytes()
 
     def meaning(self, index: int) -> Any:
         """What an item says, as JSON-like data: with which call of its exchange each of its results answers, without ids (DESIGN 4)."""
-        imprint, conversation = self.imprints[index], self.conversation
+        conversation = self.conversation
+        item, role = conversation.items[index], conversation.roles[index]
+        imprint, _ = conversation.reader.imprint(item, role)
         if type(imprint) is str:
-            return conversation.roles[index], imprint
+            return role, imprint
+        said, answered = self._meant(index, imprint)
+        return [said, answered] if answered else said
+
+    def _meant(self, index: int, imprint: Imprint) -> tuple[Any, Sequence[int]]:
+        conversation = self.conversation
         said = ("tool", imprint[0]) if type(imprint) is tuple else conversation.reader.meaning(conversation.items[index])
-        answered = conversation.exchanges.position.get(index)
-        return (said, answered) if answered and answered != [0] else said
+        # an assistant answers only its own server tools, and a look at the opening alone pairs nothing
+        answers = conversation.roles[index] != "assistant"
+        return said, conversation.exchanges.position.get(index, ()) if answers else ()
 
 
-def _history(roles: Sequence[str]) -> Sequence[int]:
-    systems = 0
-    while systems < len(roles) and roles[systems] == SYSTEM:
-        systems += 1
-    if SYSTEM not in roles[systems:]:
-        return range(systems, len(roles))
-    return [index for index, role in enumerate(roles) if role != SYSTEM]
+def _hash(said: Any, answered: Sequence[int]) -> int:
+    """The hash of what an item says: the same for all spellings of a plain text."""
+    plain = type(said) is tuple and len(said) == 2 and type(said[1]) is str
+    hashed = hash(said) if plain else hash(dump(said))
+    return hash((hashed, *answered)) if answered else hashed

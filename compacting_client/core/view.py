@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from compacting_client.core.conversation import SYSTEM, Conversation
 from compacting_client.core.edits import NO_EDITS, Edits, Inserted, Shortened
 from compacting_client.core.effects import Effect
 from compacting_client.errors import PolicyError
 
-__all__ = ["Choice", "Resize", "Sizes", "Turn", "View", "base_pins"]
+__all__ = ["Choice", "Resize", "Sizes", "View", "base_pins"]
 
 Resize = Callable[[Edits], Generator[Effect, Any, list[float]]]
 """The sizes of all items under some edits."""
@@ -43,19 +43,6 @@ class Choice:
             shortened=(*self.shortened, *later.shortened),
             inserted=self.inserted if later.inserted is None else later.inserted,
         )
-
-
-class Turn(NamedTuple):
-    """A user message and what follows it, as units: `question` and `answer` (a final plain text) where there are, `inner` between them."""
-
-    question: int | None
-    inner: tuple[int, ...]
-    answer: int | None
-
-    def units(self) -> tuple[int, ...]:
-        """All units of the turn."""
-        first = () if self.question is None else (self.question,)
-        return (*first, *self.inner) if self.answer is None else (*first, *self.inner, self.answer)
 
 
 class Sizes(Protocol):
@@ -141,11 +128,12 @@ class View:
     def units(self) -> list[int]:
         """The units that are there, oldest first, system messages aside."""
         if self._units is None:
-            owner, roles, gone = self.conversation.exchanges.owner, self.conversation.roles, self.gone
-            whole = [index for index, first in enumerate(owner) if index == first]
-            if gone:
-                whole = [index for index in whole if index not in gone]
-            self._units = [index for index in whole if roles[index] != SYSTEM] if SYSTEM in roles else whole
+            owner, history, gone = self.conversation.exchanges.owner, self.conversation.history, self.gone
+            self._units = (
+                [index for index in history if owner[index] == index and index not in gone]
+                if gone
+                else [index for index in history if owner[index] == index]
+            )
         return self._units
 
     def size(self, unit: int) -> float:
@@ -206,26 +194,24 @@ class View:
             index -= 1
         return first, last
 
-    def turns(self) -> Iterator[Turn]:
-        """The units that are there, turn by turn.  What stands before the first user message is a turn without a question."""
+    def turns(self) -> Iterator[list[int]]:
+        """The units that are there, turn by turn: a user message and what follows it.  What stands before the first one is a turn too."""
         roles = self.conversation.roles
-        question: int | None = None
-        rest: list[int] = []
+        turn: list[int] = []
         for unit in self.units():
-            if roles[unit] != "user":
-                rest.append(unit)
-                continue
-            if question is not None or rest:
-                yield self._turn(question, rest)
-            question, rest = unit, []
-        if question is not None or rest:
-            yield self._turn(question, rest)
+            if roles[unit] == "user" and turn:
+                yield turn
+                turn = []
+            turn.append(unit)
+        if turn:
+            yield turn
 
-    def _turn(self, question: int | None, rest: list[int]) -> Turn:
-        plain = (
-            bool(rest) and self.conversation.roles[rest[-1]] == "assistant" and rest[-1] not in self.conversation.calls
-        )
-        return Turn(question, tuple(rest[:-1] if plain else rest), rest[-1] if plain else None)
+    def inner(self, turn: list[int]) -> list[int]:
+        """A turn without its question and its answer, a final plain text."""
+        roles, last = self.conversation.roles, turn[-1]
+        start = 1 if roles[turn[0]] == "user" else 0
+        plain = len(turn) > start and roles[last] == "assistant" and last not in self.conversation.calls
+        return turn[start : -1 if plain else None]
 
     def mended(self, dropped: set[int]) -> set[int]:
         """`dropped`, changed so that the history still opens with a user message where it did before.
@@ -256,7 +242,9 @@ def _opens_with_user(conversation: Conversation) -> bool:
 def base_pins(conversation: Conversation) -> set[int]:
     """The units that every policy keeps: systems, the last real user message, the newest exchange after it, and what the format fixes."""
     roles, owner = conversation.roles, conversation.exchanges.owner
-    pins = {owner[index] for index, role in enumerate(roles) if role == SYSTEM or index in conversation.structure.fixed}
+    pins = {owner[index] for index in conversation.fixed}
+    if SYSTEM in roles:
+        pins.update(owner[index] for index, role in enumerate(roles) if role == SYSTEM)
     question = conversation.question()
     start = 0 if question is None else question
     pins.update(owner[start : start + 1])

@@ -6,11 +6,13 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, cast
 
+import orjson
+
 from compacting_client.core.conversation import Conversation
 from compacting_client.core.plan import Plan
 from compacting_client.core.tokens import dump
 
-__all__ = ["Format", "Unreadable", "Usage", "Violation", "as_dict", "drained", "get", "given", "kind", "wire_json"]
+__all__ = ["Format", "Unreadable", "Usage", "Violation", "as_dict", "column", "drained", "fits_at_a_glance", "get", "given", "kind", "wire_json"]
 
 
 class Violation(NamedTuple):
@@ -71,6 +73,14 @@ class Format(Protocol):
         ...
 
 
+def column(items: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
+    """One field of each item; None where it has none."""
+    try:
+        return [item[name] for item in items]
+    except KeyError:
+        return [item.get(name) for item in items]
+
+
 def given(value: Any) -> bool:
     """Whether a value is data: neither None nor a sentinel of an SDK (NotGiven, Omit)."""
     return value is not None and type(value).__name__ not in ("NotGiven", "Omit")
@@ -107,9 +117,10 @@ def drained(body: Mapping[str, Any], *fields: str) -> Mapping[str, Any]:
 
 def _is_plain(items: Sequence[Any]) -> bool:
     """Whether all items are dicts whose content is text or nothing, at a glance."""
-    return set(map(type, items)) == {dict} and {type(item.get("content")) for item in items} <= _TEXT
+    return set(map(type, items)) == {dict} and set(map(type, column(items, "content"))) <= _TEXT
 
 
+_AT_ONCE = 64  # messages: a buffer for all of a long history would be fetched from the system, and be given back, each time
 _TEXT = frozenset({str, type(None)})
 _READY = frozenset({str, list, tuple, dict, type(None)})
 
@@ -145,6 +156,21 @@ def kind(block: Any) -> str:
     """The ``type`` of a content block, a dict or a typed object; "" where it has none."""
     found = get(block, "type")
     return found if isinstance(found, str) else ""
+
+
+def fits_at_a_glance(items: Sequence[Mapping[str, Any]], contents: Sequence[Any], tokens: float) -> bool:
+    """Whether messages of these contents are no more than so many tokens; False where that takes a look at each.
+
+    UTF-8 is never shorter than UTF-16, in which the estimate counts, and what is rounded up is less than a token for each.
+    """
+    sample = max(1, len(contents) // 64)
+    if not set(map(type, contents)) <= _TEXT or sum(map(len, filter(None, contents[::sample]))) * sample > 4 * tokens:
+        return False  # or it is so plain that they are more, that nothing is gained
+    try:
+        size = sum([len(orjson.dumps(items[start : start + _AT_ONCE])) for start in range(0, len(items), _AT_ONCE)])
+        return size / 4 + len(items) <= tokens
+    except TypeError:  # lone surrogates, typed objects inside
+        return False
 
 
 def wire_json(body: Any) -> Any:

@@ -6,8 +6,6 @@ from typing import Any, cast
 
 import orjson
 
-from compacting_client.core.tokens import dump
-
 __all__ = ["arguments", "content", "fields"]
 
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
@@ -41,11 +39,11 @@ def fields(value: dict[str, Any], *apart: str) -> dict[str, Any]:
     }
 
 
-def arguments(text: Any) -> str:
-    """Call arguments in one spelling, whatever their key order and white space; text that is no JSON as it is."""
+def arguments(text: Any) -> Any:
+    """Call arguments as data, whatever the key order and white space of their JSON; text that is no JSON as it is."""
     if not isinstance(text, str):
-        return dump(text).decode("utf-8", "replace")
+        return text
     try:
-        return dump(orjson.loads(text)).decode("utf-8", "replace")
+        return orjson.loads(text)
     except orjson.JSONDecodeError:
         return text

@@ -10,13 +10,13 @@ from functools import partial
 from types import NoneType
 from typing import Any, cast
 
-from compacting_client.core.conversation import OTHER, SYSTEM, Conversation, ItemEdit, Message, Structure
+from compacting_client.core.conversation import OTHER, SYSTEM, Contents, Conversation, ItemEdit, Message
 from compacting_client.core.edits import rendered
 from compacting_client.core.imprints import Imprint
 from compacting_client.core.plan import Plan, kept
 from compacting_client.core.tokens import dump
 from compacting_client.formats import canonical, media
-from compacting_client.formats.base import Unreadable, Usage, Violation, as_dict, get, given, kind
+from compacting_client.formats.base import Unreadable, Usage, Violation, as_dict, column, fits_at_a_glance, get, given, kind
 
 __all__ = ["API", "FIELD", "check", "held", "read", "refused_binding", "usage", "write"]
 
@@ -32,6 +32,8 @@ _ROLES = {
     "function": "tool",
 }
 _PLAIN = frozenset({"user", "assistant"})
+_USUAL = frozenset({"role", "content", "tool_calls"})
+_SAID_APART = ("role", "content", "tool_calls", "function_call")
 _MEDIA = frozenset({"image_url", "input_audio", "video_url", "document_url", "file"})
 _KNOWN_PARTS = _MEDIA | {"text", "refusal", "thinking", "reference"}
 
@@ -49,27 +51,56 @@ def held(body: Mapping[str, Any]) -> str | None:
 def read(body: Mapping[str, Any]) -> Conversation:
     """The conversation of ``body["messages"]``: dicts or typed objects.  Raises Unreadable where it is no list of messages."""
     items = _items(body)
-    roles = [_ROLES.get(role, OTHER) for role in [item.get("role", "") for item in items]]
+    texts = column(items, "content")
+    roles = [role or OTHER for role in map(_ROLES.get, column(items, "role"))]
     return Conversation(
         api=API,
         model=str(body.get("model") or ""),
         reader=_Reader(),
         items=items,
         roles=roles,
-        structured=partial(_structure, items, roles),
+        look=partial(_look, items, texts, roles),
+        fits=partial(fits_at_a_glance, items, texts),
         tools=next((body[name] for name in ("tools", "functions") if given(body.get(name))), None),
     )
 
 
-def _structure(items: Sequence[dict[str, Any]], roles: Sequence[str]) -> Structure:
-    asks = [index for index, item in enumerate(items) if "tool_calls" in item or "function_call" in item]
-    calls = {index: asked for index in asks if roles[index] == "assistant" and (asked := _call_ids(items[index]))}
-    answers = {index: (_answer_id(items[index]),) for index, role in enumerate(roles) if role == "tool"}
-    listed = [index for index, item in enumerate(items) if type(item.get("content")) is list]
-    fixed = {index for index in listed if _has_unknown_part(items[index]["content"])}
-    if OTHER in roles:
-        fixed.update(index for index, role in enumerate(roles) if role == OTHER)
-    return Structure(calls, answers, fixed=fixed)
+def _look(items: Sequence[dict[str, Any]], texts: Sequence[Any], roles: Sequence[str]) -> Contents:
+    """One pass over all that is more than text of a user or an assistant."""
+    imprints: list[Any] = list(texts)
+    odd = [
+        index
+        for index, (item, text, role) in enumerate(zip(items, imprints, roles, strict=True))
+        if len(item) != 2 or type(text) is not str or role not in _PLAIN
+    ]
+    media, calls, answers, fixed = dict[int, int](), dict[int, list[str]](), dict[int, tuple[str]](), set[int]()
+    for index in odd:
+        item, text, role = items[index], imprints[index], roles[index]
+        if role == "tool":
+            call = _answer_id(item)
+            answers[index] = (call,)
+            if len(item) == 3 and type(text) is str and item.get("tool_call_id") is call:  # what `_imprint` says, in place
+                imprints[index] = (text, call)
+                continue
+        elif role == "assistant" and (asked := _call_ids(item)):
+            calls[index] = asked
+        if role == OTHER or (type(text) is list and _has_unknown_part(text)):
+            fixed.add(index)
+        imprints[index], tokens = _imprint(item, text, role)
+        if tokens is not None:
+            media[index] = tokens
+    return Contents(imprints, media, calls, answers, fixed=fixed)
+
+
+def _imprint(item: dict[str, Any], text: Any, role: str) -> tuple[Imprint, int | None]:
+    """The imprint of a message of this content and neutral role, and the tokens of its media where it has some."""
+    if type(text) is str:
+        if len(item) == 2 and role in _PLAIN:
+            return text, None
+        if len(item) == 3 and item["role"] == "tool" and type(item.get("tool_call_id")) is str:
+            return (text, item["tool_call_id"]), None
+    light, tokens = _light(item) if isinstance(text, (list, tuple)) or "audio" in item else (item, 0)
+    return dump(light), tokens if light is not item else None
 
 
 def write(plan: Plan, conversation: Conversation, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,7 +130,10 @@ def refused_binding(status: int | None, text: str) -> bool:  # noqa: ARG001 - th
 
 def check(body: Mapping[str, Any]) -> list[Violation]:
     """What the provider would refuse: pairing, its order, and empty content."""
-    messages = [as_dict(message) or {} for message in _messages(body)]
+    given_messages = _messages(body)
+    messages = (
+        given_messages if set(map(type, given_messages)) <= {dict} else [as_dict(each) or {} for each in given_messages]
+    )
     if not messages:
         message = (
             f"Invalid '{FIELD}': empty array. Expected an array with minimum length 1, but got an empty array instead."
@@ -123,7 +157,7 @@ def check(body: Mapping[str, Any]) -> list[Violation]:
         if calls and role == "assistant":
             asked = _call_ids(item)
             waiting = list(asked)
-        if calls is not None or type(item.get("content")) is not str:
+        if calls == [] or (not calls and item.get("content") is None):
             found.extend(_content_rules(f"{FIELD}[{index}]", item))
     if waiting:
         found.append(_unanswered(len(messages) - 1, waiting))
@@ -178,34 +212,18 @@ class _Reader:
             message["name"] = item["name"]
         return [message]
 
-    def imprints(self, items: Sequence[Any], roles: Sequence[str]) -> tuple[list[Imprint], dict[int, int]]:
-        found: list[Any] = [item.get("content") for item in items]
-        odd = [
-            index
-            for index, (item, text, role) in enumerate(zip(items, found, roles, strict=True))
-            if len(item) != 2 or type(text) is not str or role not in _PLAIN
-        ]
-        media = dict[int, int]()
-        for index in odd:
-            item, text = items[index], found[index]
-            if roles[index] == "tool" and type(text) is str and len(item) == 3 and type(item.get("tool_call_id")) is str:
-                found[index] = (text, item["tool_call_id"])
-                continue
-            light, tokens = _light(item) if type(text) is not str else (item, 0)
-            if light is not item:
-                media[index] = tokens
-            found[index] = dump(light)
-        return found, media
+    def imprint(self, item: Any, role: str) -> tuple[Imprint, int]:
+        found, tokens = _imprint(item, item.get("content"), role)
+        return found, tokens or 0
 
     def meaning(self, item: Any) -> Any:
-        role, calls = item.get("role"), _calls(item)
-        said = canonical.fields(
-            item, "role", "content", "tool_calls", "function_call", *(("name",) if role == "tool" else ())
-        )
+        role, calls = _ROLES.get(item.get("role"), item.get("role")), _meant_calls(item)
+        meant = role, canonical.content(item.get("content")) or ""
+        said: dict[str, Any] = {}
+        if not item.keys() <= _USUAL:
+            said = canonical.fields(item, *_SAID_APART, *(("name",) if role == "tool" else ()))
         if calls:
-            functions = map(_function, calls)
-            said["calls"] = [[each.get("name"), canonical.arguments(each.get("arguments"))] for each in functions]
-        meant = _ROLES.get(role, role), canonical.content(item.get("content")) or ""
+            said["calls"] = calls
         return (*meant, said) if said else meant
 
     def strip(self, item: Any) -> Any:
@@ -251,7 +269,7 @@ def _messages(body: Mapping[str, Any]) -> Sequence[Any]:
 def _items(body: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The messages as plain dicts, in a list of our own: the caller's may change before a report is read."""
     messages = _messages(body)
-    if all(type(message) is dict for message in messages):
+    if set(map(type, messages)) <= {dict}:
         return list(messages)
     items = [as_dict(message) for message in messages]
     if None in items:
@@ -273,24 +291,36 @@ def _calls(item: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{"id": f"function:{older.get('name')}", "type": "function", "function": older}] if older else []
 
 
+def _meant_calls(item: Mapping[str, Any]) -> list[tuple[Any, Any]]:
+    """The tool and the arguments of each call."""
+    try:  # plain dicts, what nearly all calls are
+        functions = [call["function"] for call in item.get("tool_calls") or ()]
+        if functions:
+            return [(each["name"], canonical.arguments(each["arguments"])) for each in functions]
+    except (KeyError, TypeError):
+        pass
+    functions = [_function(call) for call in _calls(item)]
+    return [(each.get("name"), canonical.arguments(each.get("arguments"))) for each in functions]
+
+
 def _plain_call(call: Mapping[str, Any]) -> dict[str, Any]:
     """A call whose function is a typed object, or nothing that could be one."""
     return {**call, "function": as_dict(call.get("function")) or {}}
 
 
 def _call_ids(item: Mapping[str, Any]) -> list[str]:
-    asked = item.get("tool_calls")
-    if type(asked) is list and asked:
-        ids = [call.get("id") if type(call) is dict else None for call in cast("list[Any]", asked)]
-        if set(map(type, ids)) == {str}:
-            return cast("list[str]", ids)
-    return [str(call.get("id")) for call in _calls(item)]
+    try:  # plain dicts, what nearly all calls are
+        ids = [str(call["id"]) for call in item.get("tool_calls") or ()]
+    except (KeyError, TypeError):
+        ids = []
+    return ids or [str(call.get("id")) for call in _calls(item)]
 
 
 def _answer_id(item: Mapping[str, Any]) -> str:
-    if item.get("role") == "function":
+    if item["role"] == "function":
         return f"function:{item.get('name')}"
-    return str(item.get("tool_call_id"))
+    call = item.get("tool_call_id")
+    return call if type(call) is str else str(call)
 
 
 def _function(call: Mapping[str, Any]) -> Mapping[str, Any]:

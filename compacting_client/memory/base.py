@@ -16,7 +16,8 @@ KEPT_ENTRIES = 32
 class Store(Protocol):
     """Keeps the newest entries of conversations.  Calls may come from several threads at once.
 
-    In async clients each call runs in a thread, unless the store says ``blocking = False``.
+    In async clients each call runs in a thread, unless the store says ``blocking = False``.  A store of one process that is never read by
+    another may say ``shared = False``: digests are then made of Python's own string hashes, which is cheaper.
     """
 
     def recall(self, key: str) -> list[tuple[Entry, int]]:

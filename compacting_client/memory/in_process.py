@@ -23,6 +23,7 @@ class InProcess:
     """Remembers up to `max_conversations` (int >= 1), the least recently used going first.  Thread-safe.  Raises ConfigError."""
 
     blocking = False
+    shared = False
 
     def __init__(self, max_conversations: int = 1000) -> None:
         self._limit = whole_number("max_conversations", max_conversations, at_least=1)

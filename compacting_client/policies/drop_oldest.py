@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import KW_ONLY, dataclass
 
@@ -65,9 +64,7 @@ class DropOldest(Policy):
         """The oldest units of the middle, then of the tail."""
         head, tail = view.ends(self.keep_head, self.keep_tail)
         if self.target == 1.0:
-            stays, weights = head | tail | view.pinned, view.weights()
-            middle = ((unit,) for unit in view.units() if unit not in stays)
-            dropped, left = _drop(weights, middle, set(), view.total, self.budget)
+            dropped, left = _drop_units(view, head | tail | view.pinned, self.budget)
         else:
             dropped, left = self._with_room(view, head, tail)
         if not dropped or (left > self.budget and self.target < 1.0 and view.total - left < _WORTH * self.budget):
@@ -79,41 +76,51 @@ class DropOldest(Policy):
 
         A tail that has to shrink gives half of what a new cut gives: enough that the next turn does not cut again, and no more.
         """
-        budget, stays, weights = self.budget, head | view.pinned, view.weights()
-        dropped, left = _drop(weights, _in_order(view, stays | tail), set(), view.total, self.target * budget)
+        budget, stays = self.budget, head | view.pinned
+        dropped, left = _drop_turns(view, stays | tail, set(), view.total, self.target * budget)
         half = (1 + self.target) / 2 * budget
         if left > budget:
-            dropped, left = _drop(weights, _in_order(view, stays), dropped, left, half)
+            dropped, left = _drop_turns(view, stays, dropped, left, half)
         if left > budget:
-            units = ((unit,) for unit in view.units() if unit not in stays)
-            broken, less = _drop(weights, units, set(), view.total, half)
+            broken, less = _drop_units(view, stays, half)
             if less <= budget:  # half turns, which strict templates refuse, only where they make the difference
                 dropped, left = broken, less
         mended = view.mended(dropped)
         return mended, left + view.weight(dropped - mended) - view.weight(mended - dropped)
 
 
-def _drop(
-    weights: Sequence[float], groups: Iterable[tuple[int, ...]], dropped: set[int], left: float, goal: float
-) -> tuple[set[int], float]:
-    """Drop group after group while more than `goal` tokens are left."""
-    if left > goal:
-        for group in groups:
-            for unit in group:
-                if unit not in dropped:
-                    dropped.add(unit)
-                    left -= weights[unit]
-            if left <= goal:
-                break
+def _drop_units(view: View, stays: AbstractSet[int], goal: float) -> tuple[set[int], float]:
+    """Drop the oldest units while more than `goal` tokens are left; and how many then are."""
+    weights, left, dropped = view.weights(), view.total, set[int]()
+    for unit in view.units():
+        if left <= goal:
+            break
+        if unit not in stays:
+            dropped.add(unit)
+            left -= weights[unit]
     return dropped, left
 
 
-def _in_order(view: View, stays: AbstractSet[int]) -> Iterator[tuple[int, ...]]:
-    """The units that may go, turn by turn: first the exchanges inside a turn; then its question and answer together, if all of it may go."""
+def _drop_turns(
+    view: View, stays: AbstractSet[int], dropped: set[int], left: float, goal: float
+) -> tuple[set[int], float]:
+    """The same turn by turn: first the exchanges inside a turn; then its question and answer together, if all of it may go."""
+    weights = view.weights()
     for turn in view.turns():
-        units = turn.units()
-        for unit in turn.inner:
-            if unit not in stays:
-                yield (unit,)
-        if stays.isdisjoint(units):
-            yield units
+        if left <= goal:
+            break
+        if dropped:
+            turn = [unit for unit in turn if unit not in dropped]
+        goes = stays.isdisjoint(turn)
+        if goes and left - (weight := sum([weights[unit] for unit in turn])) > goal:
+            dropped.update(turn)
+            left -= weight
+            continue
+        for unit in view.inner(turn) if turn else ():
+            if left > goal and unit not in stays:
+                dropped.add(unit)
+                left -= weights[unit]
+        if goes and left > goal:
+            left -= sum([weights[unit] for unit in turn if unit not in dropped])
+            dropped.update(turn)
+    return dropped, left

@@ -71,9 +71,9 @@ def _whole_turns(view: View, across: set[int], dropped: set[int]) -> set[int]:
     dropped = view.holding(across).mended(dropped)
     if view.conversation.alternates:
         for turn in view.turns():
-            if turn.question is not None and turn.answer is not None:
-                ends = {turn.question, turn.answer}
-                dropped = dropped if ends <= dropped else dropped - ends
+            ends = set(turn).difference(view.inner(turn))
+            if len(ends) == 2 and not ends <= dropped:
+                dropped = dropped - ends
     return dropped
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
-from compacting_client.core.conversation import OTHER, SYSTEM, Conversation, ItemEdit, Message, Structure
+from compacting_client.core.conversation import OTHER, SYSTEM, Contents, Conversation, ItemEdit, Message
 from compacting_client.core.edits import rendered
 from compacting_client.core.imprints import Imprint
 from compacting_client.core.plan import Plan, kept
 from compacting_client.core.tokens import dump
 from compacting_client.formats import canonical, media
 from compacting_client.formats.anthropic_messages import thinking
-from compacting_client.formats.base import Unreadable, Usage, as_dict, get, given, kind
+from compacting_client.formats.base import Unreadable, Usage, as_dict, column, fits_at_a_glance, get, given, kind
 
 __all__ = ["API", "FIELD", "SERVER_CALLS", "blocks_of", "held", "items_of", "read", "usage", "write"]
 
@@ -55,14 +56,14 @@ def read(body: Mapping[str, Any]) -> Conversation:
     }
     if opening is not None:
         fixed.add(opening)
-    structure = Structure(pairs.calls, pairs.answers, [*pairs.links, *_neighbours(roles, blocks)], fixed)
     return Conversation(
         api=API,
         model=model,
         reader=_Reader(),
         items=items,
         roles=roles,
-        structured=lambda: structure,
+        look=partial(_look, items, roles, blocks, pairs, fixed),
+        fits=partial(fits_at_a_glance, items, column(items, "content")),
         counts=[_count(parts) for parts in blocks],
         head=_head(body.get("system")),
         tools=body["tools"] if given(body.get("tools")) else None,
@@ -73,6 +74,29 @@ def read(body: Mapping[str, Any]) -> Conversation:
         binds=binds,
         waits="open thinking loop" if binds and enabled and thinking.loop_is_open(roles) else None,
     )
+
+
+def _look(
+    items: Sequence[Any], roles: Sequence[str], blocks: Sequence[Sequence[Any]], pairs: _Pairs, fixed: set[int]
+) -> Contents:
+    found = [_imprint(item, role) for item, role in zip(items, roles, strict=True)]
+    return Contents(
+        imprints=[imprint for imprint, _ in found],
+        media={index: tokens for index, (_, tokens) in enumerate(found) if tokens},
+        calls=pairs.calls,
+        answers=pairs.answers,
+        links=[*pairs.links, *_neighbours(roles, blocks)],
+        fixed=fixed,
+    )
+
+
+def _imprint(item: Any, role: str) -> tuple[Imprint, int]:
+    """The imprint of a message, and the tokens of its media."""
+    text = item.get("content")
+    if type(text) is str:
+        return (text if len(item) == 2 and role in _PLAIN else dump(item)), 0
+    light, tokens = _without_media(blocks_of(item))
+    return dump({**item, "content": light} if tokens else item), tokens
 
 
 def write(plan: Plan, conversation: Conversation, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -232,17 +256,8 @@ class _Reader:
             shown.append({**message, "tool_calls": calls} if calls else message)
         return shown
 
-    def imprints(self, items: Sequence[Any], roles: Sequence[str]) -> tuple[list[Imprint], dict[int, int]]:
-        found: list[Any] = [item.get("content") for item in items]
-        media_tokens = dict[int, int]()
-        for index, (item, text, role) in enumerate(zip(items, found, roles, strict=True)):
-            if len(item) == 2 and type(text) is str and role in _PLAIN:
-                continue
-            light, tokens = _without_media(blocks_of(item)) if type(text) is not str else (None, 0)
-            if tokens:
-                media_tokens[index] = tokens
-            found[index] = dump({**item, "content": light} if tokens else item)
-        return found, media_tokens
+    def imprint(self, item: Any, role: str) -> tuple[Imprint, int]:
+        return _imprint(item, role)
 
     def meaning(self, item: Any) -> Any:
         said = [_meant(block) for block in blocks_of(item)]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, cast
 
-from compacting_client.core.conversation import OTHER, SYSTEM, Conversation, ItemEdit, Message, Structure
+from compacting_client.core.conversation import OTHER, SYSTEM, Contents, Conversation, ItemEdit, Message
 from compacting_client.core.edits import rendered
 from compacting_client.core.imprints import Imprint
 from compacting_client.core.plan import Plan, kept
@@ -38,25 +39,38 @@ def read(body: Mapping[str, Any]) -> Conversation:
     for index, each in enumerate(parts):
         pairs.add(index, each, begins=index == 0 or roles[index - 1] != "assistant")
     tools = _setting(body, "tools")
-    structure = Structure(
-        pairs.calls,
-        pairs.answers,
-        # one turn of the model may be spread over several contents, as a chat keeps what was streamed
-        links=[(n - 1, n) for n in range(1, len(roles)) if roles[n - 1] == roles[n] == "assistant"],
-        fixed={index for index, each in enumerate(parts) if roles[index] == OTHER or not all(map(is_known, each))},
-    )
+    fixed = {index for index, each in enumerate(parts) if roles[index] == OTHER or not all(map(is_known, each))}
     return Conversation(
         api=API,
         model=str(body.get("model") or ""),
         reader=_Reader({id(item): pairs.keys(index) for index, item in enumerate(items)}),
         items=items,
         roles=roles,
-        structured=lambda: structure,
+        look=partial(_look, items, roles, pairs, fixed),
         counts=[_count(each) for each in parts],
         head=_head(_setting(body, "systemInstruction")),
         tools=tools if given(tools) and tools else None,
         opens_with_user=True,
     )
+
+
+def _look(items: Sequence[Any], roles: Sequence[str], pairs: _Pairs, fixed: set[int]) -> Contents:
+    found = [_imprint(item) for item in items]
+    return Contents(
+        imprints=[imprint for imprint, _ in found],
+        media={index: tokens for index, (_, tokens) in enumerate(found) if tokens},
+        calls=pairs.calls,
+        answers=pairs.answers,
+        # one turn of the model may be spread over several contents, as a chat keeps what was streamed
+        links=[(n - 1, n) for n in range(1, len(roles)) if roles[n - 1] == roles[n] == "assistant"],
+        fixed=fixed,
+    )
+
+
+def _imprint(item: Any) -> tuple[Imprint, int]:
+    """The imprint of a content, and the tokens of its media."""
+    light, tokens = _without_media(parts_of(item))
+    return dump({**item, "parts": light} if tokens else item), tokens
 
 
 def write(plan: Plan, conversation: Conversation, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -235,14 +249,8 @@ class _Reader:
             shown.append({**message, "tool_calls": asked} if asked else message)
         return shown
 
-    def imprints(self, items: Sequence[Any], roles: Sequence[str]) -> tuple[list[Imprint], dict[int, int]]:  # noqa: ARG002
-        found, tokens = list[Any](), dict[int, int]()
-        for index, item in enumerate(items):
-            light, cost = _without_media(parts_of(item))
-            if cost:
-                tokens[index] = cost
-            found.append(dump({**item, "parts": light} if cost else item))
-        return found, tokens
+    def imprint(self, item: Any, role: str) -> tuple[Imprint, int]:  # noqa: ARG002 - no content is plain text
+        return _imprint(item)
 
     def meaning(self, item: Any) -> Any:
         role = item.get("role")

@@ -18,7 +18,6 @@ from compacting_client.events import (
     ContentReused,
     Event,
 )
-from compacting_client.policies import Policy
 from compacting_client.report import Figures, Report, Verdict
 
 __all__ = ["applied", "details", "figures", "fill", "fresh_events", "memory_failed", "rejected", "verdicts"]
@@ -33,9 +32,8 @@ _REASONS = {
 }
 
 
-def fill(report: Report, outcome: Outcome, policy: Policy | None) -> None:
+def fill(report: Report, outcome: Outcome, budget: float | None) -> None:
     """Put an outcome into the report.  What takes counting is counted when somebody reads it."""
-    budget = policy.budget if policy is not None else None
     report.changed = bool(outcome.plan)
     report.reason = outcome.reason
     report.trigger = outcome.choice.trigger if outcome.choice is not None else None

@@ -147,7 +147,9 @@ class Control(Generic[ClientT]):
         except Unreadable:
             return None
         settings = self._session.settings
-        known = Recognition(Measure(conversation), "", settings.memory_key, portable=getattr(settings.memory, "shared", True))
+        known = Recognition(
+            Measure(conversation), "", settings.memory_key, portable=getattr(settings.memory, "shared", True)
+        )
         if len(known.history) < OPENING:
             return None
         key: str | None = ask(known.opening(), self._session)

@@ -140,7 +140,7 @@ class _Request:
             self.report.reason = "off" if self.policy is None else self.wire.held(self.body)
             if self.policy is not None and self.report.reason is None:
                 self.outcome = yield from compaction(self._question(self.policy))
-                account.fill(self.report, self.outcome, self.policy)
+                account.fill(self.report, self.outcome, self.policy.budget)
         except Unreadable:
             self.report.reason = "unreadable"
         except Exception as error:  # noqa: BLE001 - whatever the caller's functions raise: the request still goes out
@@ -246,7 +246,7 @@ class _Request:
         if self._refused(outcome.conversation, outcome.plan):  # an open loop with thinking `enabled` must keep it
             raise error
         report = self.report
-        account.fill(report, outcome, self.policy)
+        account.fill(report, outcome, self.policy.budget)
         response = yield Send(self.rendered())
         recovered = CompactionRecovered(request_id=report.request_id, cause="thinking bound elsewhere")
         yield Tell([recovered, account.applied(report, outcome), *report.replaced])  # what was dropped is told already
@@ -275,7 +275,7 @@ class _Request:
         """The figures of the caller's body by the default estimate: a failed function must not make a report say that all is well."""
         conversation = self.wire.read(self.body)
         outcome = unchanged(conversation, self.report.reason)
-        account.fill(self.report, outcome, self.policy)
+        account.fill(self.report, outcome, self.policy.budget if self.policy is not None else None)
 
 
 def _begun(session: Session, api: str, body: Mapping[str, Any], policy: Policy | None) -> Report:

@@ -196,7 +196,7 @@ def _decide(
     With a remembered entry everything is tried on top of that first, and only then without.
     """
     for entry in (found, None) if found is not None else (None,):
-        view = yield from _view(question, outcome, pinned, entry)
+        view = yield from _view(outcome, pinned, entry)
         choice, outcome.reason = yield from _chosen(question, view)
         for attempt in _ladder(view, choice, entry):
             if (yield from _accepted(question, outcome, attempt, found)):
@@ -248,7 +248,7 @@ def _ladder(view: View, choice: Choice | None, entry: Found | None) -> Iterator[
         yield _Attempt(None, entry, "decided anew")
 
 
-def _view(question: Question, outcome: Outcome, pinned: set[int], entry: Found | None) -> Generator[Effect, Any, View]:
+def _view(outcome: Outcome, pinned: set[int], entry: Found | None) -> Generator[Effect, Any, View]:
     """What a remembered entry leaves."""
     measured, known = outcome.measured, outcome.known
 

@@ -48,7 +48,7 @@ def size(imprint: Imprint, role: str) -> int:
     if type(imprint) is str:
         return of_length(_units(imprint) + FRAMES[role])
     text, call = cast("tuple[str, str]", imprint)
-    return of_length(_units(text) + _units(call) + FRAMES[role])
+    return of_length(_units(text) + _units(call) + FRAMES["tool"])
 
 
 def _units(text: str) -> int:

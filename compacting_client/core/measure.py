@@ -30,7 +30,19 @@ class Measure:
     ``trace``    what the history is told apart by
     """
 
-    __slots__ = ("_counter", "_opening", "_recent", "_seen", "_shared", "_sizes", "_total", "_within", "conversation", "outside", "trace")
+    __slots__ = (
+        "_counter",
+        "_opening",
+        "_recent",
+        "_seen",
+        "_shared",
+        "_sizes",
+        "_total",
+        "_within",
+        "conversation",
+        "outside",
+        "trace",
+    )
 
     def __init__(self, conversation: Conversation, recent: Recent | None = None) -> None:
         self.conversation, self.trace = conversation, Trace(conversation)
@@ -55,7 +67,7 @@ class Measure:
     @property
     def states(self) -> dict[int, Any]:
         """What is known already of the digests of this history, by length."""
-        known = self._seen.states if self._seen is not None else {}
+        known: Mapping[int, Any] = self._seen.states if self._seen is not None else {}
         return {length: state for length, state in known.items() if length <= self._shared}
 
     @property

@@ -130,10 +130,10 @@ class Recognition:
         if any(not dropped.isdisjoint(exchanges.unit(unit)) for unit in pinned):
             return False
         # a late result may have joined a unit that went without it: then the entry no longer holds
-        for unit, members in exchanges.members.items():
-            if not (dropped.issuperset(members) if unit in dropped else dropped.isdisjoint(members)):
-                return False
-        return True
+        return all(
+            dropped.issuperset(members) if unit in dropped else dropped.isdisjoint(members)
+            for unit, members in exchanges.members.items()
+        )
 
     def _gaps(self, gone: Sequence[int], ages: Mapping[int, int]) -> tuple[Gap, ...]:
         """The dropped items as stretches of positions that went at the same time."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from compacting_client.core import imprints
 from compacting_client.core.conversation import SYSTEM, Conversation
@@ -98,7 +98,9 @@ class Trace:
 
     def _meant(self, index: int, imprint: Imprint) -> tuple[Any, Sequence[int]]:
         conversation = self.conversation
-        said = ("tool", imprint[0]) if type(imprint) is tuple else conversation.reader.meaning(conversation.items[index])
+        said = (
+            ("tool", imprint[0]) if type(imprint) is tuple else conversation.reader.meaning(conversation.items[index])
+        )
         # an assistant answers only its own server tools, and a look at the opening alone pairs nothing
         answers = conversation.roles[index] != "assistant"
         return said, conversation.exchanges.position.get(index, ()) if answers else ()
@@ -106,6 +108,6 @@ class Trace:
 
 def _hash(said: Any, answered: Sequence[int]) -> int:
     """The hash of what an item says: the same for all spellings of a plain text."""
-    plain = type(said) is tuple and len(said) == 2 and type(said[1]) is str
-    hashed = hash(said) if plain else hash(dump(said))
+    plain = type(said) is tuple and set(map(type, cast("tuple[Any, ...]", said))) == {str}
+    hashed = hash(cast("tuple[str, ...]", said)) if plain else hash(dump(said))
     return hash((hashed, *answered)) if answered else hashed

@@ -12,7 +12,20 @@ from compacting_client.core.conversation import Conversation
 from compacting_client.core.plan import Plan
 from compacting_client.core.tokens import dump
 
-__all__ = ["Format", "Unreadable", "Usage", "Violation", "as_dict", "column", "drained", "fits_at_a_glance", "get", "given", "kind", "wire_json"]
+__all__ = [
+    "Format",
+    "Unreadable",
+    "Usage",
+    "Violation",
+    "as_dict",
+    "column",
+    "drained",
+    "fits_at_a_glance",
+    "get",
+    "given",
+    "kind",
+    "wire_json",
+]
 
 
 class Violation(NamedTuple):
@@ -120,7 +133,9 @@ def _is_plain(items: Sequence[Any]) -> bool:
     return set(map(type, items)) == {dict} and set(map(type, column(items, "content"))) <= _TEXT
 
 
-_AT_ONCE = 64  # messages: a buffer for all of a long history would be fetched from the system, and be given back, each time
+_AT_ONCE = (
+    64  # messages: a buffer for all of a long history would be fetched from the system, and be given back, each time
+)
 _TEXT = frozenset({str, type(None)})
 _READY = frozenset({str, list, tuple, dict, type(None)})
 
@@ -164,7 +179,10 @@ def fits_at_a_glance(items: Sequence[Mapping[str, Any]], contents: Sequence[Any]
     UTF-8 is never shorter than UTF-16, in which the estimate counts, and what is rounded up is less than a token for each.
     """
     sample = max(1, len(contents) // 64)
-    if not set(map(type, contents)) <= _TEXT or sum(map(len, filter(None, contents[::sample]))) * sample > 4 * tokens:
+    if (
+        not set(map(type, contents)) <= _TEXT
+        or sum([len(text) for text in contents[::sample] if text]) * sample > 4 * tokens
+    ):
         return False  # or it is so plain that they are more, that nothing is gained
     try:
         size = sum([len(orjson.dumps(items[start : start + _AT_ONCE])) for start in range(0, len(items), _AT_ONCE)])

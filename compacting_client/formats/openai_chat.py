@@ -16,7 +16,17 @@ from compacting_client.core.imprints import Imprint
 from compacting_client.core.plan import Plan, kept
 from compacting_client.core.tokens import dump
 from compacting_client.formats import canonical, media
-from compacting_client.formats.base import Unreadable, Usage, Violation, as_dict, column, fits_at_a_glance, get, given, kind
+from compacting_client.formats.base import (
+    Unreadable,
+    Usage,
+    Violation,
+    as_dict,
+    column,
+    fits_at_a_glance,
+    get,
+    given,
+    kind,
+)
 
 __all__ = ["API", "FIELD", "check", "held", "read", "refused_binding", "usage", "write"]
 
@@ -79,12 +89,14 @@ def _look(items: Sequence[dict[str, Any]], texts: Sequence[Any], roles: Sequence
         if role == "tool":
             call = _answer_id(item)
             answers[index] = (call,)
-            if len(item) == 3 and type(text) is str and item.get("tool_call_id") is call:  # what `_imprint` says, in place
+            if (
+                len(item) == 3 and type(text) is str and item.get("tool_call_id") is call
+            ):  # what `_imprint` says, in place
                 imprints[index] = (text, call)
                 continue
         elif role == "assistant" and (asked := _call_ids(item)):
             calls[index] = asked
-        if role == OTHER or (type(text) is list and _has_unknown_part(text)):
+        if role == OTHER or (type(text) is list and _has_unknown_part(cast("list[Any]", text))):
             fixed.add(index)
         imprints[index], tokens = _imprint(item, text, role)
         if tokens is not None:

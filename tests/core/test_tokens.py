@@ -64,7 +64,7 @@ def test_pictures_on_openai(width: int, height: int, detail: str | None, tokens:
     }
     body = {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": url}]}]}
     conversation = openai_chat.read(body)
-    assert conversation.reader.imprints(conversation.items, conversation.roles)[1] == {0: tokens}
+    assert conversation.contents.media == {0: tokens}
 
 
 @pytest.mark.parametrize(
@@ -79,9 +79,8 @@ def test_pictures_on_anthropic(width: int, height: int, tokens: int) -> None:
     result = {"type": "tool_result", "tool_use_id": "t", "content": [image]}
     for block in (image, result):
         conversation = anthropic_messages.read({"messages": [{"role": "user", "content": [block]}]})
-        light, media_tokens = conversation.reader.imprints(conversation.items, conversation.roles)
-        assert media_tokens == {0: tokens}
-        assert len(dump(light)) < 400
+        assert conversation.contents.media == {0: tokens}
+        assert len(conversation.contents.imprints[0]) < 400
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from compacting_client import DropOldest
-from compacting_client.core.measure import Measure
-from compacting_client.core.tokens import dump
+from compacting_client.core.trace import Trace
 from compacting_client.formats import gemini_contents as gemini
 from compacting_client.formats.base import Unreadable, Usage
 from compacting_client.formats.gemini_contents.parts import media_tokens
@@ -78,9 +77,9 @@ def test_both_spellings_say_the_same() -> None:
     read = [gemini.read({"contents": contents}) for contents in (one, other)]
     assert read[0].roles == read[1].roles == ["user", "assistant", "tool"]
     assert read[0].exchanges.owner == read[1].exchanges.owner == [0, 1, 1]
-    assert [Measure(read[0]).meaning(n) for n in range(3)] == [Measure(read[1]).meaning(n) for n in range(3)]
+    assert Trace(read[0]).said(0, 3) == Trace(read[1]).said(0, 3)
     changed = gemini.read({"contents": [user("q"), model(call("f", "1", n=2)), user(result("f", "x", "1"))]})
-    assert Measure(changed).meaning(1) != Measure(read[0]).meaning(1)
+    assert Trace(changed).said(0, 3) != Trace(read[0]).said(0, 3)
 
 
 @pytest.mark.parametrize(
@@ -197,8 +196,7 @@ def test_what_is_cached_on_the_server_is_left_alone(name: str) -> None:
 def test_media_by_the_providers_formula(part: Json, tokens: int) -> None:
     """Pictures by tile, documents by page, sound and film by the second; never by the length of their base64."""
     assert media_tokens(part) == tokens
-    light, media = gemini.read({"contents": [user("see", part)]}).reader.light([user("see", part)])
-    data, extra = dump(light[0]), media.get(0, 0)
+    data, extra = gemini.read({"contents": []}).reader.imprint(user("see", part), "user")
     assert extra == tokens
     assert len(data) < 200
 
@@ -206,7 +204,7 @@ def test_media_by_the_providers_formula(part: Json, tokens: int) -> None:
 def test_media_inside_a_response_is_counted_too() -> None:
     """A tool may answer with a picture (Gemini 3)."""
     answer = {"functionResponse": {"name": "f", "response": {}, "parts": [inline("image/png", picture(10, 10))]}}
-    assert gemini.read({"contents": [user(answer)]}).reader.light([user(answer)])[1] == {0: 258}
+    assert gemini.read({"contents": [user(answer)]}).contents.media == {0: 258}
 
 
 def test_many_unreadable_pictures_are_no_zero() -> None:

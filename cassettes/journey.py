@@ -9,17 +9,22 @@ import base64
 from typing import Any
 
 SYSTEM = "You help to plan a long journey by train. Answer briefly."
-CITIES = tuple("Lisbon Porto Madrid Sevilla Lyon Geneva Zurich Milan Venice Trieste Zagreb Vienna".split())
+CITIES = [
+    *("Porto", "Madrid", "Lyon", "Geneva", "Zurich", "Milan"),
+    *("Venice", "Trieste", "Zagreb", "Graz", "Vienna", "Prague"),
+]
 NOTES = "The night train leaves at 21:40 from the main station; a seat costs 49, a couchette 79, a cabin 139. " * 2
 
 ASKED = "Which of the parcels 100 to 110 are late, and why?"
-STEPS = ((100,), (101, 102), (103,), (104, 105), (106,), (107,), (108, 109), (110,))  # the numbers looked up in each step
+# The numbers that are looked up in each step.
+STEPS = ((100,), (101, 102), (103,), (104, 105), (106,), (107,), (108, 109), (110,))
 FOUND = "Late are the parcels 102, 105 and 108: each of them is held at a border."
 
 GPT = "gpt-5-mini"
 GEMINI = "gemini-2.5-flash"
 CLAUDE = "claude-haiku-4-5"
-THINKING = ("claude-sonnet-4-6", "claude-sonnet-5-5")  # these think before they call; the second binds that to what stood before it
+# These think before they call a tool; the second binds its thinking to what stood before it.
+THINKING = ("claude-sonnet-4-6", "claude-sonnet-5-5")
 
 
 def question(city: str) -> str:
@@ -40,12 +45,8 @@ def stay(city: str) -> dict[str, Any]:
     return {"city": city, "nights": 2, "reason": "The old town takes a day, and the last tram leaves early."}
 
 
-def look_up_parcel(number: int) -> str:
-    """What the depot knows of a parcel.
-
-    Args:
-        number: The number on the parcel.
-    """
+def parcel(number: int) -> str:
+    """What the tool says of it."""
     stops = "; ".join(f"ramp {number + stop} at {4 + stop}:{number % 60:02} in order" for stop in range(6))
     return f"parcel {number}: {stops}; now {'held at a border' if number in (102, 105, 108) else 'on its way'}"
 

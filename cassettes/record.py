@@ -56,7 +56,9 @@ def _record(scenarios: list[Scenario]) -> None:
                 outcome = scenario.perform(urls[scenario.server])
             cut = sum(report.changed for report in outcome.reports)
             size = path_of(scenario.name).stat().st_size
-            print(f"{scenario.name:<32} {len(outcome.reports):>3} requests, {cut:>3} of them compacted, {size:>6} bytes")
+            print(
+                f"{scenario.name:<32} {len(outcome.reports):>3} requests, {cut:>3} of them compacted, {size:>6} bytes"
+            )
 
 
 def _fail(why: str) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import vcr
 import yaml
 from vcr.cassette import Cassette
+from vcr.record_mode import RecordMode
 from vcr.request import Request
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -29,20 +30,21 @@ _REPEATED = 80  # characters of JSON from which on a part that comes again is wr
 
 
 @contextmanager
-def tape(name: str, *, record: bool = False, match_on: tuple[str, ...] = MATCH_ON) -> Iterator[Cassette]:
+def tape(name: str, *, record: bool = False, match_on: tuple[str, ...] = MATCH_ON) -> Generator[Cassette]:
     """Record over the cassette of this name, or play it: then a request that is not in it raises, inside the SDK's own connection error."""
     neutral = _Neutral()
     recorder = vcr.VCR(
-        record_mode="all" if record else "none",
+        record_mode=RecordMode.ALL if record else RecordMode.NONE,
         match_on=match_on,
         before_record_request=neutral.request,
         before_record_response=neutral.response,
         decode_compressed_response=True,
-        drop_unused_requests=record,  # when playing, it would take the requests that were not made out of the file
         record_on_exception=False,
     )
     recorder.register_matcher("last", last)
     recorder.register_serializer("readable", Readable)
+    if record:
+        path_of(name).unlink(missing_ok=True)  # what is in the file would stay in it
     with recorder.use_cassette(path_of(name), serializer="readable") as cassette:
         yield cassette
 
@@ -54,7 +56,8 @@ def path_of(name: str) -> Path:
 
 def sent(request: Request) -> Any:
     """The JSON body of a request."""
-    return json.loads(request.body)
+    body: Any = request.body  # typed for streams and files too
+    return json.loads(body)
 
 
 def last(one: Request, other: Request) -> None:
@@ -77,7 +80,7 @@ class _Neutral:
         """Without host and headers."""
         query = f"?{request.parsed_uri.query}" if request.parsed_uri.query else ""
         kept = {"content-type": "application/json"}  # the matcher of bodies compares JSON by what it says
-        return Request(request.method, HOST + request.path + query, self._numbered(request.body.decode()), kept)
+        return Request(request.method, HOST + request.path + query, self._numbered(json.dumps(sent(request))), kept)
 
     def response(self, response: dict[str, Any]) -> dict[str, Any]:
         """Without time and headers."""
@@ -117,7 +120,7 @@ class Readable:
     @staticmethod
     def deserialize(text: str) -> dict[str, Any]:
         """As vcrpy takes it."""
-        cassette: dict[str, Any] = yaml.safe_load(text)
+        cassette: dict[str, Any] = yaml.load(text, Loader=_Loader)
         for each in cassette["interactions"]:
             each["request"]["body"] = json.dumps(each["request"]["body"])
             said = each["response"]["body"]
@@ -136,6 +139,9 @@ def _once(value: Any, seen: dict[str, Any]) -> Any:
         return value
     written = json.dumps(value)
     return seen.setdefault(written, value) if len(written) >= _REPEATED else value
+
+
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where PyYAML was built with libyaml
 
 
 class _Dumper(yaml.SafeDumper):

@@ -22,6 +22,7 @@ TOOL: Any = {
     "description": "What the depot knows of a parcel.",
     "input_schema": {"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]},
 }
+ASKED: Messages = [{"role": "user", "content": journey.ASKED}]
 ALWAYS: Any = {"model": MODEL, "max_tokens": 200, "system": journey.SYSTEM}
 
 
@@ -73,69 +74,63 @@ def streamed(client: anthropic.Anthropic, outcome: Outcome) -> None:
 
 def _carried_out(content: Any, outcome: Outcome) -> Messages:
     """The answer, and one item with the results of the calls in it."""
-    calls = [block for block in content if block.type == "tool_use"]
-    outcome.calls += len(calls)
     results = [
-        {"type": "tool_result", "tool_use_id": call.id, "content": journey.look_up_parcel(**call.input)}
-        for call in calls
+        {"type": "tool_result", "tool_use_id": block.id, "content": outcome.look_up_parcel(**block.input)}
+        for block in content
+        if block.type == "tool_use"
     ]
     return [{"role": "assistant", "content": content}, *([{"role": "user", "content": results}] if results else [])]
 
 
-def tools(client: anthropic.Anthropic, outcome: Outcome, model: str = MODEL, **thinking: Any) -> None:
+def tools(client: anthropic.Anthropic, outcome: Outcome, **request: Any) -> None:
     """One question, and tool calls, some of them parallel, until there is an answer."""
-    messages: Messages = [{"role": "user", "content": journey.ASKED}]
-    request = {**ALWAYS, "model": model, "tools": [TOOL], **thinking}
+    messages = [*ASKED]
     while not outcome.texts:
-        response = client.messages.create(**request, messages=messages)
+        response = client.messages.create(**{**ALWAYS, **request}, tools=[TOOL], messages=messages)
         messages += _carried_out(response.content, outcome)
         if response.stop_reason != "tool_use":
             outcome.texts.append(_text(response.content))
+
+
+async def _answered(client: anthropic.AsyncAnthropic, messages: Messages, outcome: Outcome, **request: Any) -> None:
+    """Tool calls until there is an answer, async."""
+    while True:
+        response = await client.messages.create(**{**ALWAYS, **request}, tools=[TOOL], messages=messages)
+        messages += _carried_out(response.content, outcome)
+        if response.stop_reason != "tool_use":
+            outcome.texts.append(_text(response.content))
+            return
 
 
 async def atools(client: anthropic.AsyncAnthropic, outcome: Outcome) -> None:
-    """The same, async, with a model that binds its thinking to what stood before it."""
-    messages: Messages = [{"role": "user", "content": journey.ASKED}]
-    request: Any = {**ALWAYS, "model": BINDS, "tools": [TOOL], "thinking": {"type": "adaptive"}}
-    while not outcome.texts:
-        response = await client.messages.create(**request, messages=messages)
-        messages += _carried_out(response.content, outcome)
-        if response.stop_reason != "tool_use":
-            outcome.texts.append(_text(response.content))
+    """The question, async, to a model that binds its thinking to what stood before it."""
+    await _answered(client, [*ASKED], outcome, model=BINDS, thinking={"type": "adaptive"})
 
 
 def runner(client: anthropic.Anthropic, outcome: Outcome) -> None:
     """The SDK's own loop; without `thread` it sends the whole history each time."""
-
-    def look_up_parcel(number: int) -> str:
-        outcome.calls += 1
-        return journey.look_up_parcel(number)
-
-    look_up_parcel.__doc__ = journey.look_up_parcel.__doc__
-    asked: Any = [{"role": "user", "content": journey.ASKED}]
-    running = client.beta.messages.tool_runner(
-        **ALWAYS, messages=asked, tools=[beta_tool(look_up_parcel)], thread=False
-    )
+    tool = beta_tool(outcome.look_up_parcel)
+    running = client.beta.messages.tool_runner(**ALWAYS, messages=ASKED, tools=[tool], thread=False)
     outcome.texts.append(_text(running.until_done().content))
 
 
 async def arunner(client: anthropic.AsyncAnthropic, outcome: Outcome) -> None:
     """The same, async and streamed."""
 
+    @beta_async_tool
     async def look_up_parcel(number: int) -> str:
-        outcome.calls += 1
-        return journey.look_up_parcel(number)
+        """What the depot knows of a parcel."""
+        return outcome.look_up_parcel(number)
 
-    look_up_parcel.__doc__ = journey.look_up_parcel.__doc__
-    asked: Any = [{"role": "user", "content": journey.ASKED}]
-    running = client.beta.messages.tool_runner(
-        **ALWAYS, messages=asked, tools=[beta_async_tool(look_up_parcel)], thread=False, stream=True
+    running: Any = client.beta.messages.tool_runner(
+        **ALWAYS, messages=ASKED, tools=[look_up_parcel], thread=False, stream=True
     )
+    text = ""
     async for stream in running:
         async for _ in stream:
             outcome.events += 1
-        answer = await stream.get_final_message()
-    outcome.texts.append(_text(answer.content))
+        text = _text((await stream.get_final_message()).content)
+    outcome.texts.append(text)
 
 
 async def window(client: anthropic.AsyncAnthropic, outcome: Outcome) -> None:
@@ -143,10 +138,8 @@ async def window(client: anthropic.AsyncAnthropic, outcome: Outcome) -> None:
     messages: Messages = []
     for city in journey.CITIES[:8]:
         messages.append(_asked(city))
-        for _ in range(2):  # the call, and the answer
-            response = await client.messages.create(**ALWAYS, messages=messages, tools=[TOOL])
-            messages += _carried_out(response.content, outcome)
-        outcome.texts.append(_text(response.content))
+        await _answered(client, messages, outcome)
+    messages.append(_asked(journey.CITIES[8]))
     with control(client).using(False):
         try:
             await client.messages.create(**ALWAYS, messages=messages, tools=[TOOL])

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from cassettes import journey
 from compacting_client import Report, compacting
 
 Server = Literal["aimock", "llmock"]
@@ -16,7 +17,7 @@ Server = Literal["aimock", "llmock"]
 
 @dataclass
 class Outcome:
-    """What came of a scenario: the text of every finished answer, what was seen of streams, the tool calls that were carried out,
+    """What came of a scenario: the text of every finished answer, how much was seen of streams, how often the tool was called,
     what was refused, and the report of each request."""
 
     texts: list[str] = field(default_factory=list)
@@ -24,6 +25,11 @@ class Outcome:
     calls: int = 0
     refusals: list[str] = field(default_factory=list)
     reports: list[Report] = field(default_factory=list)
+
+    def look_up_parcel(self, number: int) -> str:
+        """What the depot knows of a parcel."""
+        self.calls += 1
+        return journey.parcel(number)
 
 
 Play = Callable[[Any, Outcome], Any]

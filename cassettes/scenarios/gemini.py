@@ -73,64 +73,53 @@ def streamed(client: genai.Client, outcome: Outcome) -> None:
 
 def _carried_out(response: Any, outcome: Outcome) -> list[types.Content]:
     """The answer, and one item with the results of the calls in it."""
-    calls = response.function_calls or []
-    outcome.calls += len(calls)
-    results = [
-        types.Part(
-            function_response=types.FunctionResponse(
-                id=call.id, name=call.name, response={"result": journey.look_up_parcel(**call.args)}
-            )
-        )
-        for call in calls
-    ]
+    answered = (
+        types.FunctionResponse(id=call.id, name=call.name, response={"result": outcome.look_up_parcel(**call.args)})
+        for call in response.function_calls or ()
+    )
+    results = [types.Part(function_response=each) for each in answered]
     return [response.candidates[0].content, *([types.Content(role="user", parts=results)] if results else [])]
 
 
-def tools(client: genai.Client, outcome: Outcome) -> None:
-    """One question, and function calls, some of them parallel, until there is an answer."""
-    contents: list[Any] = [_asked(journey.ASKED)]
-    while not outcome.texts:
+def _answered(client: genai.Client, contents: list[Any], outcome: Outcome) -> None:
+    """Function calls until there is an answer."""
+    while True:
         response = client.models.generate_content(model=MODEL, contents=contents, config=_with(TOOL))
         contents += _carried_out(response, outcome)
         if not response.function_calls:
             outcome.texts.append(response.text or "")
+            return
+
+
+def tools(client: genai.Client, outcome: Outcome) -> None:
+    """One question, and function calls, some of them parallel."""
+    _answered(client, [_asked(journey.ASKED)], outcome)
 
 
 def functions(client: genai.Client, outcome: Outcome) -> None:
     """The SDK's own loop: automatic function calling."""
-
-    def look_up_parcel(number: int) -> str:
-        outcome.calls += 1
-        return journey.look_up_parcel(number)
-
-    response = client.models.generate_content(model=MODEL, contents=journey.ASKED, config=_with(look_up_parcel))
+    asked, config = journey.ASKED, _with(outcome.look_up_parcel)
+    response = client.models.generate_content(model=MODEL, contents=asked, config=config)
     outcome.texts.append(response.text or "")
 
 
 async def afunctions(client: Any, outcome: Outcome) -> None:
     """The same in a chat, async, after some talk."""
-
-    def look_up_parcel(number: int) -> str:
-        outcome.calls += 1
-        return journey.look_up_parcel(number)
-
-    chat = client.chats.create(model=MODEL, config=_with(look_up_parcel))
+    chat = client.chats.create(model=MODEL, config=_with(outcome.look_up_parcel))
     for text in (*map(journey.question, journey.CITIES[:4]), journey.ASKED):
         outcome.texts.append((await chat.send_message(text)).text or "")
 
 
-async def window(client: Any, outcome: Outcome) -> None:
+def window(client: genai.Client, outcome: Outcome) -> None:
     """A server with a context window, which calls the tool in every turn; at the end the same history without a policy."""
     contents: list[Any] = []
     for city in journey.CITIES:
         contents.append(_asked(journey.question(city)))
-        for _ in range(2):  # the call, and the answer
-            response = await client.models.generate_content(model=MODEL, contents=contents, config=_with(TOOL))
-            contents += _carried_out(response, outcome)
-        outcome.texts.append(response.text or "")
+        _answered(client, contents, outcome)
+    contents.append(_asked(journey.question(journey.CITIES[0])))
     with control(client).using(False):
         try:
-            await client.models.generate_content(model=MODEL, contents=contents, config=_with(TOOL))
+            client.models.generate_content(model=MODEL, contents=contents, config=_with(TOOL))
         except errors.ClientError as error:
             outcome.refusals.append(str(error))
 
@@ -155,6 +144,8 @@ SCENARIOS = (
     _scenario("stream", streamed, DropOldest(600)),
     _scenario("tools", tools, shortened, texts=FOUND),
     _scenario("functions", functions, DropOldest(600), texts=FOUND),
-    _scenario("functions-async", afunctions, Chain(KeepTurns(3), DropOldest(600)), texts=(*journey.ANSWERS[:4], *FOUND)),
+    _scenario(
+        "functions-async", afunctions, Chain(KeepTurns(3), DropOldest(600)), texts=(*journey.ANSWERS[:4], *FOUND)
+    ),
     _scenario("window", window, DropOldest(600), server="llmock", texts=None),
 )

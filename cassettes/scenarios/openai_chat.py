@@ -96,28 +96,33 @@ async def streamed(client: openai.AsyncOpenAI, outcome: Outcome) -> None:
 
 def _carried_out(answer: Any, outcome: Outcome) -> Messages:
     """The answer, and the results of the calls in it."""
-    calls = [*(answer.tool_calls or ())]
-    outcome.calls += len(calls)
-    results = [
-        {
-            "role": "tool",
-            "tool_call_id": call.id,
-            "content": journey.look_up_parcel(**json.loads(call.function.arguments)),
-        }
-        for call in calls
+    return [
+        answer,
+        *(
+            {
+                "role": "tool",
+                "tool_call_id": call.id,
+                "content": outcome.look_up_parcel(**json.loads(call.function.arguments)),
+            }
+            for call in answer.tool_calls or ()
+        ),
     ]
-    return [answer, *results]
 
 
-def tools(client: openai.OpenAI, outcome: Outcome) -> None:
-    """One question, and tool calls, some of them parallel, until there is an answer."""
-    messages: Messages = [*_opened(), {"role": "user", "content": journey.ASKED}]
-    while not outcome.texts:
+def _answered(client: openai.OpenAI, messages: Messages, outcome: Outcome) -> None:
+    """Tool calls until there is an answer."""
+    while True:
         response = client.chat.completions.create(model=MODEL, messages=messages, tools=[TOOL])
         answer = response.choices[0].message
         messages += _carried_out(answer, outcome)
         if not answer.tool_calls:
             outcome.texts.append(answer.content or "")
+            return
+
+
+def tools(client: openai.OpenAI, outcome: Outcome) -> None:
+    """One question, and tool calls, some of them parallel."""
+    _answered(client, [*_opened(), {"role": "user", "content": journey.ASKED}], outcome)
 
 
 async def atools(client: openai.AsyncOpenAI, outcome: Outcome) -> None:
@@ -136,13 +141,11 @@ def window(client: openai.OpenAI, outcome: Outcome) -> None:
     messages = _opened()
     for city in journey.CITIES[:8]:
         messages.append(_asked(city))
-        for _ in range(2):  # the call, and the answer
-            response = client.chat.completions.create(model=MODEL, messages=messages, tools=[TOOL])
-            messages += _carried_out(response.choices[0].message, outcome)
-        outcome.texts.append(response.choices[0].message.content or "")
+        _answered(client, messages, outcome)
+    messages.append(_asked(journey.CITIES[8]))
     with control(client).using(False):
         try:
-            client.chat.completions.create(model=MODEL, messages=messages)
+            client.chat.completions.create(model=MODEL, messages=messages, tools=[TOOL])
         except openai.BadRequestError as error:
             outcome.refusals.append(str(error))
 

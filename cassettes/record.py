@@ -15,7 +15,7 @@ from pathlib import Path
 
 from cassettes.scenarios import SCENARIOS, Scenario
 from cassettes.servers import ServerError, aimock, llmock
-from cassettes.tape import path_of, tape
+from cassettes.tape import RECORDED, path_of, tape
 
 
 def main(names: list[str]) -> int:
@@ -29,16 +29,13 @@ def main(names: list[str]) -> int:
             "recorded in another form. Use an environment without it, such as the one of `make cassettes`"
         )
     wanted = [scenario for name, scenario in SCENARIOS.items() if name in names or not names]
-    logging.getLogger("google_genai").setLevel(logging.ERROR)  # it advises against some of what is recorded on purpose
-    os.environ |= {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
     try:
         _record(wanted)
     except ServerError as error:
         return _fail(str(error))
     if not names:
-        for left in path_of("x").parent.glob("*.yaml"):
-            if left.stem not in SCENARIOS:
-                left.unlink()
+        for left_over in set(RECORDED.iterdir()) - set(map(path_of, SCENARIOS)):
+            left_over.unlink()
     return 0
 
 
@@ -67,4 +64,6 @@ def _fail(why: str) -> int:
 
 
 if __name__ == "__main__":
+    logging.getLogger("google_genai").setLevel(logging.ERROR)  # it advises against some of what is recorded on purpose
+    os.environ |= {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
     sys.exit(main(sys.argv[1:]))

@@ -1,6 +1,6 @@
 """What a scenario is, and how it is played."""
 
-from __future__ import annotations
+# No `from __future__ import annotations`: older versions of google-genai look at a tool's own annotations.
 
 import asyncio
 import inspect

@@ -20,6 +20,8 @@ ASKED = "Which of the parcels 100 to 110 are late, and why?"
 STEPS = ((100,), (101, 102), (103,), (104, 105), (106,), (107,), (108, 109), (110,))
 FOUND = "Late are the parcels 102, 105 and 108: each of them is held at a border."
 
+COUNTED = 300  # tokens of every prompt, as aimock tells them
+
 GPT = "gpt-5-mini"
 GEMINI = "gemini-2.5-flash"
 CLAUDE = "claude-haiku-4-5"
@@ -69,7 +71,7 @@ def fixtures() -> dict[str, Any]:
 
 
 def _rule(match: dict[str, Any], **response: Any) -> dict[str, Any]:
-    usage = {"prompt_tokens": 300, "completion_tokens": 20, "total_tokens": 320}
+    usage = {"prompt_tokens": COUNTED, "completion_tokens": 20, "total_tokens": COUNTED + 20}
     return {"match": match, "response": {**response, "usage": usage}}
 
 

@@ -75,7 +75,7 @@ def streamed(client: anthropic.Anthropic, outcome: Outcome) -> None:
 def _carried_out(content: Any, outcome: Outcome) -> Messages:
     """The answer, and one item with the results of the calls in it."""
     results = [
-        {"type": "tool_result", "tool_use_id": block.id, "content": outcome.look_up_parcel(**block.input)}
+        {"type": "tool_result", "tool_use_id": block.id, "content": outcome.look_up(**block.input)}
         for block in content
         if block.type == "tool_use"
     ]
@@ -109,7 +109,7 @@ async def atools(client: anthropic.AsyncAnthropic, outcome: Outcome) -> None:
 
 def runner(client: anthropic.Anthropic, outcome: Outcome) -> None:
     """The SDK's own loop; without `thread` it sends the whole history each time."""
-    tool = beta_tool(outcome.look_up_parcel)
+    tool = beta_tool(outcome.tool)
     running = client.beta.messages.tool_runner(**ALWAYS, messages=ASKED, tools=[tool], thread=False)
     outcome.texts.append(_text(running.until_done().content))
 
@@ -120,7 +120,7 @@ async def arunner(client: anthropic.AsyncAnthropic, outcome: Outcome) -> None:
     @beta_async_tool
     async def look_up_parcel(number: int) -> str:
         """What the depot knows of a parcel."""
-        return outcome.look_up_parcel(number)
+        return outcome.look_up(number)
 
     running: Any = client.beta.messages.tool_runner(
         **ALWAYS, messages=ASKED, tools=[look_up_parcel], thread=False, stream=True

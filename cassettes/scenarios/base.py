@@ -17,8 +17,11 @@ Server = Literal["aimock", "llmock"]
 
 @dataclass
 class Outcome:
-    """What came of a scenario: the text of every finished answer, how much was seen of streams, how often the tool was called,
-    what was refused, and the report of each request."""
+    """What came of a scenario.
+
+    ``texts`` are the finished answers, ``events`` counts what came of streams, ``calls`` how often the tool was called, ``refusals`` are the
+    server's words; ``reports`` has one for each request.
+    """
 
     texts: list[str] = field(default_factory=list)
     events: int = 0
@@ -26,10 +29,20 @@ class Outcome:
     refusals: list[str] = field(default_factory=list)
     reports: list[Report] = field(default_factory=list)
 
-    def look_up_parcel(self, number: int) -> str:
-        """What the depot knows of a parcel."""
+    def look_up(self, number: int) -> str:
+        """Call the tool."""
         self.calls += 1
         return journey.parcel(number)
+
+    @property
+    def tool(self) -> Callable[[int], str]:
+        """The tool for an SDK's own loop: a function, since google-genai copies what it is given, and a method with its object."""
+
+        def look_up_parcel(number: int) -> str:
+            """What the depot knows of a parcel."""
+            return self.look_up(number)
+
+        return look_up_parcel
 
 
 Play = Callable[[Any, Outcome], Any]

@@ -74,7 +74,7 @@ def streamed(client: genai.Client, outcome: Outcome) -> None:
 def _carried_out(response: Any, outcome: Outcome) -> list[types.Content]:
     """The answer, and one item with the results of the calls in it."""
     answered = (
-        types.FunctionResponse(id=call.id, name=call.name, response={"result": outcome.look_up_parcel(**call.args)})
+        types.FunctionResponse(id=call.id, name=call.name, response={"result": outcome.look_up(**call.args)})
         for call in response.function_calls or ()
     )
     results = [types.Part(function_response=each) for each in answered]
@@ -98,14 +98,14 @@ def tools(client: genai.Client, outcome: Outcome) -> None:
 
 def functions(client: genai.Client, outcome: Outcome) -> None:
     """The SDK's own loop: automatic function calling."""
-    asked, config = journey.ASKED, _with(outcome.look_up_parcel)
+    asked, config = journey.ASKED, _with(outcome.tool)
     response = client.models.generate_content(model=MODEL, contents=asked, config=config)
     outcome.texts.append(response.text or "")
 
 
 async def afunctions(client: Any, outcome: Outcome) -> None:
     """The same in a chat, async, after some talk."""
-    chat = client.chats.create(model=MODEL, config=_with(outcome.look_up_parcel))
+    chat = client.chats.create(model=MODEL, config=_with(outcome.tool))
     for text in (*map(journey.question, journey.CITIES[:4]), journey.ASKED):
         outcome.texts.append((await chat.send_message(text)).text or "")
 

@@ -102,7 +102,7 @@ def _carried_out(answer: Any, outcome: Outcome) -> Messages:
             {
                 "role": "tool",
                 "tool_call_id": call.id,
-                "content": outcome.look_up_parcel(**json.loads(call.function.arguments)),
+                "content": outcome.look_up(**json.loads(call.function.arguments)),
             }
             for call in answer.tool_calls or ()
         ),

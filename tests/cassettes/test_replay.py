@@ -1,6 +1,7 @@
 """The recorded scenarios, played against their cassettes: three real SDKs, wrapped, with no server.
 
-Requests are matched on method, path, query and body, so that a body that leaves otherwise than it was recorded finds no answer.
+Requests are matched on method, path, query and body, so that a body that leaves otherwise than it was recorded finds no answer.  Where
+that is meant, `make cassettes` records them anew.
 """
 
 import functools
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from vcr.errors import CannotOverwriteExistingCassetteException
 
+from cassettes import journey
 from cassettes.scenarios import SCENARIOS, Outcome, Scenario
 from cassettes.tape import MATCH_ON, RECORDED, path_of, sent, tape
 from compacting_client import Chain, DropOldest, KeepTurns
@@ -54,7 +56,7 @@ def played(name: str) -> tuple[Outcome, list[Body]]:
 def written(name: str) -> list[Body]:
     """The bodies as the application wrote them: the same scenario without a policy, each request answered by how it ends."""
     bodies: list[Body] = []
-    with tape(name, match_on=(*MATCH_ON[:-1], "last")) as cassette:
+    with tape(name, match_on=(*MATCH_ON[:-1], "end")) as cassette:
         play = cassette.play_response
 
         def playing(request: Any) -> Any:
@@ -77,15 +79,16 @@ def _rest(body: Body) -> Body:
 
 @every_scenario
 def test_every_request_leaves_as_it_was_recorded(name: str) -> None:
-    """Each finds its answer, all that were recorded are sent, and the answers reach the application."""
+    """Each finds its answer, all that were recorded are sent, and answers, calls and events of streams reach the application."""
     scenario = SCENARIOS[name]
     outcome, bodies = played(name)
     assert len(outcome.reports) == len(bodies)
     if scenario.texts is not None:
         assert tuple(outcome.texts) == scenario.texts
+        assert outcome.calls == sum(map(len, journey.STEPS)) * (journey.FOUND in outcome.texts)
     else:
-        assert len(outcome.texts) >= 8
         assert all(outcome.texts)
+        assert outcome.calls == len(outcome.texts) >= 8
     assert (outcome.events > len(bodies)) == ("stream" in name or name == "anthropic-tool-runner-async")
 
 
@@ -97,6 +100,16 @@ def test_long_scenarios_are_cut_and_cut_again(name: str) -> None:
     assert sum(report.trigger is not None for report in outcome.reports) >= 2
     assert sum(bool(report.reused) for report in outcome.reports) >= 2
     assert all(report.fits for report in outcome.reports)
+
+
+@every_scenario
+def test_the_reports_have_the_servers_count(name: str) -> None:
+    """Of every answered request, streams included; of a stream of OpenAI's only where the request asks for it."""
+    outcome, _ = played(name)
+    answered = [report for report in outcome.reports if not report.error]
+    assert {report.usage is not None for report in answered} == {name != "openai-stream-helper"}
+    if SCENARIOS[name].server == "aimock":
+        assert {report.usage.input_tokens for report in answered if report.usage} <= {journey.COUNTED}
 
 
 @every_scenario

@@ -4,12 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
-SOURCES = $(wildcard compacting_client tests examples bench)
+SOURCES = $(wildcard compacting_client tests examples bench cassettes)
 # pyright comes with its JavaScript inside the wheel and node as a wheel; this keeps it from asking for newer versions.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full check format bench clean
+.PHONY: help demo test test-full check format bench cassettes clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -35,6 +35,9 @@ format: $(STAMP) ## Apply the formatter and the safe fixes
 
 bench: $(STAMP) ## Speed and prompt-cache figures
 	@$(BIN)/python -m bench
+
+cassettes: $(STAMP) ## Record anew what wrapped clients send, from two independent servers on loopback (needs npm)
+	@$(BIN)/python -m cassettes.record
 
 clean: ## Remove the environment and all caches
 	rm -rf $(VENV) .venv-bootstrap build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -105,6 +105,15 @@ def test_the_demo_fits_a_plain_terminal(options: dict[str, str]) -> None:
     assert all(row.rstrip().endswith("ok") for row in rows)
 
 
+def test_every_conversation_of_the_demo_is_cut_and_keeps_its_cache() -> None:
+    """A chat and a tool loop on each SDK: fewer tokens, one or two cuts, most of the prompt from the cache, nothing refused."""
+    row = r"^((?:Chat|Tool loop), \w+) +\d+ +[\d,]+ -> [\d,]+ +\d+% +([12]) +[678]\d% +0 *$"
+    shown = dict(re.findall(row, run("demo"), re.MULTILINE))
+    assert list(shown) == [
+        f"{what}, {sdk}" for what in ("Chat", "Tool loop") for sdk in ("OpenAI", "Anthropic", "Gemini")
+    ]
+
+
 def test_the_demo_shows_what_happens_without_the_library() -> None:
     """Refused as too long, refused as an orphan, and a cache that is never used."""
     shown = " ".join(run("demo").split())

@@ -3,8 +3,7 @@
 `trim` is there only to show what becomes of applications that trim by hand.
 """
 
-from __future__ import annotations
-
+# No `from __future__ import annotations` here: some versions of Google's SDK call a tool by its annotations, and take no text for them.
 import json
 from collections.abc import Callable
 from typing import Any

@@ -15,7 +15,7 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(STAMP) ## A long chat and a tool loop through the real SDKs, with no key and no network
-	@$(BIN)/python examples/demo.py
+	@$(BIN)/python -m examples.demo
 
 test: $(STAMP) ## The fast tests
 	@$(BIN)/python -m pytest

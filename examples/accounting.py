@@ -8,7 +8,7 @@ from typing import Any
 
 import structlog
 from openai import OpenAI
-from providers import openai_options  # type: ignore[import-not-found]
+from without_key import loopback
 
 from compacting_client import ContentDropped, ContentReused, DropOldest, Report, compacting
 
@@ -35,10 +35,10 @@ def saved(event: ContentReused) -> None:
     print(f"the cut of {event.age} requests ago was used again and saves {event.tokens_saved} tokens")
 
 
+loopback()  # only where no key is set
+
 reports: list[Report] = []
-client = compacting(
-    OpenAI(**openai_options()), DropOldest(max_tokens=2_000), on_drop=keep, on_reuse=saved, on_report=reports.append
-)
+client = compacting(OpenAI(), DropOldest(max_tokens=2_000), on_drop=keep, on_reuse=saved, on_report=reports.append)
 
 messages: list[Any] = [{"role": "system", "content": "You keep a ship's log. Answer in one sentence."}]
 for day in range(1, 14):

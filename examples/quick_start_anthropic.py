@@ -3,11 +3,13 @@
 from typing import Any
 
 from anthropic import Anthropic
-from providers import anthropic_options  # type: ignore[import-not-found]
+from without_key import loopback
 
 from compacting_client import DropOldest, compacting, control
 
-client = compacting(Anthropic(**anthropic_options()), DropOldest(max_tokens=3_000))
+loopback()  # only where no key is set
+
+client = compacting(Anthropic(), DropOldest(max_tokens=3_000))
 
 messages: list[Any] = []
 for day in range(1, 31):

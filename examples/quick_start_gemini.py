@@ -1,11 +1,13 @@
 """The same with Google's SDK: its chat keeps the whole history, and what leaves is what fits."""
 
 from google import genai
-from providers import google_options  # type: ignore[import-not-found]
+from without_key import loopback
 
 from compacting_client import DropOldest, compacting, control
 
-client = compacting(genai.Client(**google_options()), DropOldest(max_tokens=3_000))
+loopback()  # only where no key is set
+
+client = compacting(genai.Client(), DropOldest(max_tokens=3_000))
 
 chat = client.chats.create(
     model="gemini-3-flash-preview",

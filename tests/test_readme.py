@@ -97,7 +97,7 @@ def test_the_first_example_is_the_quick_start(outputs: list[str]) -> None:
     """Whoever runs the file sees what the README shows."""
     keys = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
     environment = {name: value for name, value in os.environ.items() if name not in keys} | {"PYTHONPATH": str(ROOT)}
-    program = [sys.executable, str(ROOT / "examples" / "quick_start.py")]
+    program = [sys.executable, str(ROOT / "examples" / "quick_start_openai.py")]
     assert (
         subprocess.run(program, env=environment, capture_output=True, timeout=60, check=True).stdout.decode()
         == outputs[0]

@@ -3,11 +3,13 @@
 from typing import Any
 
 from openai import OpenAI
-from providers import openai_options  # type: ignore[import-not-found]
+from without_key import loopback
 
 from compacting_client import DropOldest, compacting, control
 
-client = compacting(OpenAI(**openai_options()), DropOldest(max_tokens=3_000))
+loopback()  # only where no key is set
+
+client = compacting(OpenAI(), DropOldest(max_tokens=3_000))
 
 messages: list[Any] = [{"role": "system", "content": "You keep a ship's log. Answer in one sentence."}]
 for day in range(1, 31):

@@ -148,6 +148,21 @@ def test_reused_ids_are_matched_in_place() -> None:
     assert [m["content"] for m in sent["messages"] if m["role"] == "tool"] == ["second", "third"]
 
 
+def test_with_reused_ids_a_shortened_copy_is_never_taken_for_a_shorter_result() -> None:
+    """Only the last of three results is long enough to have become this one; its exchange stays, shortened."""
+    messages = [user("q"), *step("1"), *step("1"), *step("1"), says("a"), user("r")]
+    messages[2]["content"], messages[4]["content"], messages[6]["content"] = "x", "x", "a long result"
+
+    def shortened(given: list[Message]) -> list[Message]:
+        return [given[0], given[5], {**given[6], "content": "a long"}, *given[7:]]
+
+    sent, report = send(shortened, chat(*messages))
+    assert [m["content"] for m in sent["messages"]] == ["q", None, "a long", "a", "r"]
+    assert [each.kind for each in report.replaced] == ["shortened"]
+    only_result, _ = send(lambda given: [given[0], {**given[6], "content": "a long"}, given[8]], chat(*messages))
+    assert [m["content"] for m in only_result["messages"]] == ["q", "r"]
+
+
 def test_on_anthropic_the_history_opens_with_a_user_message() -> None:
     """Answers that would stand first go too."""
     body = {**talk(4, system=False), "max_tokens": 9}

@@ -107,8 +107,9 @@ class Outcome:
     def release(self) -> None:
         """Let go of what the account needs no more: the serialisations, and the items that left as they came."""
         self.measured.release()
-        conversation, unit = self.conversation, self.conversation.exchanges.unit
-        needed = {index for first in self.ages for index in unit(first)} | self.stripped.keys() | self.edited.keys()
+        conversation, owner = self.conversation, self.conversation.exchanges.owner
+        told = self.ages.keys() | {owner[index] for index in (*self.stripped, *self.edited)}
+        needed = {index for unit in told for index in conversation.exchanges.unit(unit)}  # a call names its results
         conversation.items = [item if index in needed else None for index, item in enumerate(conversation.items)]
 
     @property

@@ -388,6 +388,25 @@ def test_signed_thinking_behind_a_change_goes_where_it_binds() -> None:
     assert [str(m).count("signature") for m in sent["messages"]] == [0, 1, 0, 0, 0, 0, 0, 0, 0]
 
 
+def test_a_reused_shortening_is_told_with_its_tool_where_the_function_was_not_asked() -> None:
+    """In an open loop of bound thinking nothing new is decided; the report of what is reused can be read all the same."""
+    thought = {"type": "thinking", "thinking": "hm", "signature": "sig"}
+    result = {"type": "tool_result", "tool_use_id": "1", "content": "long " * 9}
+    asks = {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "f", "input": {}}]}
+    messages: list[Message] = [user("q"), asks, {"role": "user", "content": [result]}, says("done"), user("next")]
+    body: dict[str, Any] = {"model": "claude-opus-5-5", "max_tokens": 9, "thinking": {"type": "enabled"}}
+    state = session(FunctionPolicy(shorten))
+    leave(state, anthropic_messages, {**body, "messages": messages})
+    open_call = {"type": "tool_use", "id": "2", "name": "g", "input": {}}
+    messages += [
+        {"role": "assistant", "content": [thought, open_call]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "2", "content": "now"}]},
+    ]
+    _, report = leave(state, anthropic_messages, {**body, "messages": messages})
+    assert report.trigger is None
+    assert [(each.kind, each.messages[0]["name"]) for each in report.replaced] == [("shortened", "f")]
+
+
 # ---------------------------------------------------------------------------------------------- memory
 
 

@@ -21,7 +21,7 @@ from compacting_client import (
     control,
     memory,
 )
-from compacting_client.formats import anthropic_messages, openai_chat
+from compacting_client.formats import anthropic_messages, gemini_contents, openai_chat
 from compacting_client.lifecycle import exchange
 from compacting_client.policies import FunctionPolicy
 from compacting_client.session import Session
@@ -30,8 +30,14 @@ from compacting_client.shell import arun
 from tests.driving import found, leave, session, size
 from tests.policies.test_drop_oldest import loop, names, talk
 from tests.policies.test_keep_turns import says, step, user
+from tests.strategies import to_anthropic, to_chat, to_gemini
 
 Message = dict[str, Any]
+SHAPES: dict[str, Any] = {
+    "chat": (openai_chat, to_chat),
+    "anthropic": (anthropic_messages, to_anthropic),
+    "gemini": (gemini_contents, to_gemini),
+}
 
 
 def send(function: Any, body: dict[str, Any], wire: Any = openai_chat, **settings: Any) -> tuple[Any, Any]:
@@ -171,6 +177,7 @@ def test_on_anthropic_the_history_opens_with_a_user_message() -> None:
         assert sent["messages"][0]["role"] == "user"
 
 
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(
     ("returned", "says_so"),
     {
@@ -189,13 +196,14 @@ def test_on_anthropic_the_history_opens_with_a_user_message() -> None:
     }.values(),
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_cannot_be_sent_is_an_error(returned: Any, says_so: str) -> None:
+def test_what_cannot_be_sent_is_an_error(shape: str, returned: Any, says_so: str) -> None:
     """With `strict` a PolicyError that says what; else the caller's own body, an event, and the error in the report."""
-    body = talk(3, words=5)
+    wire, to_body = SHAPES[shape]
+    body = to_body(talk(3, words=5)["messages"])
     with pytest.raises(PolicyError, match=says_so):
-        send(returned, body)
+        send(returned, body, wire)
     events: list[Any] = []
-    sent, report = send(returned, body, strict=False, on_event=events.append)
+    sent, report = send(returned, body, wire, strict=False, on_event=events.append)
     assert sent is body
     assert report.reason == "policy failed: PolicyError"
     assert [event.rules[0] for event in events if event.name == "compaction.rejected"] == ["error"]

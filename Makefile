@@ -33,7 +33,8 @@ format: $(STAMP) ## Apply the formatter and the safe fixes
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-bench: $(STAMP) ## Speed and prompt-cache figures
+bench: $(STAMP) ## Speed and prompt-cache figures, beside other trimmers
+	@test -e $(VENV)/.bench || $(PIP) install --editable '.[bench]' && touch $(VENV)/.bench || echo "without langchain-core" >&2
 	@$(BIN)/python -m bench
 
 cassettes: $(STAMP) ## Record anew what wrapped clients send, from two independent servers on loopback (needs npm)

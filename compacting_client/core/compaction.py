@@ -126,7 +126,9 @@ class Outcome:
     def release(self) -> None:
         """Let go of what the account needs no more; a history that is not counted yet is needed for that."""
         if self.measured.known:
-            self.conversation.release({*self.plan.gone, *self.stripped, *self.edited})
+            exchanges = self.conversation.exchanges
+            units = {exchanges.owner[index] for index in (*self.stripped, *self.edited)}  # a call names its results
+            self.conversation.release(exchanges.items(units).union(self.plan.gone))
 
     @property
     def tokens_before(self) -> Tokens:

@@ -156,23 +156,33 @@ def _with_copies(
             same_call = [each for each in by_call.get(_call(message), ()) if _call(message) and each not in used]
             if not (exact or same_call):
                 continue
-            match = places[index] = _best(message, exact, same_call, last, bounds[index])
+            match = places[index] = _best(shown, message, exact, same_call, range(last + 1, bounds[index]))
             used.add(match)
         last = match
     return places
 
 
-def _best(message: Message, exact: Sequence[int], same_call: Sequence[int], last: int, after: int) -> int:
-    """The first of several places that keeps the order, equal ones before others; for a call the one before its results, if there is one."""
-    inside = [place for place in (*exact, *same_call) if last < place < after]
-    if message.get("tool_calls") and after - 1 in inside:
-        return after - 1
-    return inside[0] if inside else (*exact, *same_call)[0]
+def _best(
+    shown: Sequence[Shown], message: Message, exact: Sequence[int], same_call: Sequence[int], window: range
+) -> int:
+    """The first of several places inside the window that keeps the order, equal ones before others; for a call the one before its results.
+
+    Where call ids are used again, a result is not taken for a shorter form of one that is shorter still.
+    """
+    inside = [place for place in (*exact, *same_call) if place in window]
+    if inside and message.get("tool_calls") and window[-1] in inside:
+        return window[-1]
+    fitting = (place for place in inside if not _larger(message, shown[place].message))
+    return next(fitting, (*inside, *exact, *same_call)[0])
 
 
 def _is(message: Message, returned: Message) -> bool:
     """Whether a copy is still the message that it was made of, or a tool result that was shortened in its place."""
     return message == returned or bool(_call(message) and _call(message) == _call(returned))
+
+
+def _larger(message: Message, than: Message) -> bool:
+    return estimate(message.get("content")) > estimate(than.get("content"))
 
 
 def _call(message: Message) -> str:
@@ -191,7 +201,7 @@ def _shortened(shown: Sequence[Shown], messages: Sequence[Message], places: Sequ
             raise PolicyError(
                 f"the policy gave a tool result a content of type {type(content).__name__}; text was expected"
             )
-        if at is None or estimate(content) > estimate(shown[place].message.get("content")):
+        if at is None or _larger(message, shown[place].message):
             raise PolicyError("the policy made a tool result larger")
         found.append(Shortened(at, part, _copy(content)))
     return found

@@ -13,8 +13,8 @@ POLICIES = {"summarize": "Summarize", "ledger": "Ledger"}
 
 
 def main_job() -> list[Record]:
-    """The cases of the main job for these APIs; Gemini's come with its format."""
-    return cases("main job", CHAT, CLAUDE, "wrapper")
+    """The cases of the main job for the APIs that are read, and for the wrapper itself."""
+    return cases("main job", CHAT, CLAUDE, "gemini", "wrapper")
 
 
 def waiting() -> list[Record]:

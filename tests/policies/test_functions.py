@@ -21,7 +21,7 @@ from compacting_client import (
     control,
     memory,
 )
-from compacting_client.formats import anthropic_messages, openai_chat
+from compacting_client.formats import anthropic_messages, gemini_contents, openai_chat
 from compacting_client.lifecycle import exchange
 from compacting_client.policies import FunctionPolicy
 from compacting_client.session import Session
@@ -30,8 +30,14 @@ from compacting_client.shell import arun
 from tests.driving import found, leave, session, size
 from tests.policies.test_drop_oldest import loop, names, talk
 from tests.policies.test_keep_turns import says, step, user
+from tests.strategies import to_anthropic, to_chat, to_gemini
 
 Message = dict[str, Any]
+SHAPES: dict[str, Any] = {
+    "chat": (openai_chat, to_chat),
+    "anthropic": (anthropic_messages, to_anthropic),
+    "gemini": (gemini_contents, to_gemini),
+}
 
 
 def send(function: Any, body: dict[str, Any], wire: Any = openai_chat, **settings: Any) -> tuple[Any, Any]:
@@ -148,6 +154,21 @@ def test_reused_ids_are_matched_in_place() -> None:
     assert [m["content"] for m in sent["messages"] if m["role"] == "tool"] == ["second", "third"]
 
 
+def test_with_reused_ids_a_shortened_copy_is_never_taken_for_a_shorter_result() -> None:
+    """Only the last of three results is long enough to have become this one; its exchange stays, shortened."""
+    messages = [user("q"), *step("1"), *step("1"), *step("1"), says("a"), user("r")]
+    messages[2]["content"], messages[4]["content"], messages[6]["content"] = "x", "x", "a long result"
+
+    def shortened(given: list[Message]) -> list[Message]:
+        return [given[0], given[5], {**given[6], "content": "a long"}, *given[7:]]
+
+    sent, report = send(shortened, chat(*messages))
+    assert [m["content"] for m in sent["messages"]] == ["q", None, "a long", "a", "r"]
+    assert [each.kind for each in report.replaced] == ["shortened"]
+    only_result, _ = send(lambda given: [given[0], {**given[6], "content": "a long"}, given[8]], chat(*messages))
+    assert [m["content"] for m in only_result["messages"]] == ["q", "r"]
+
+
 def test_on_anthropic_the_history_opens_with_a_user_message() -> None:
     """Answers that would stand first go too."""
     body = {**talk(4, system=False), "max_tokens": 9}
@@ -156,6 +177,7 @@ def test_on_anthropic_the_history_opens_with_a_user_message() -> None:
         assert sent["messages"][0]["role"] == "user"
 
 
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(
     ("returned", "says_so"),
     {
@@ -174,13 +196,14 @@ def test_on_anthropic_the_history_opens_with_a_user_message() -> None:
     }.values(),
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_cannot_be_sent_is_an_error(returned: Any, says_so: str) -> None:
+def test_what_cannot_be_sent_is_an_error(shape: str, returned: Any, says_so: str) -> None:
     """With `strict` a PolicyError that says what; else the caller's own body, an event, and the error in the report."""
-    body = talk(3, words=5)
+    wire, to_body = SHAPES[shape]
+    body = to_body(talk(3, words=5)["messages"])
     with pytest.raises(PolicyError, match=says_so):
-        send(returned, body)
+        send(returned, body, wire)
     events: list[Any] = []
-    sent, report = send(returned, body, strict=False, on_event=events.append)
+    sent, report = send(returned, body, wire, strict=False, on_event=events.append)
     assert sent is body
     assert report.reason == "policy failed: PolicyError"
     assert [event.rules[0] for event in events if event.name == "compaction.rejected"] == ["error"]
@@ -371,6 +394,25 @@ def test_signed_thinking_behind_a_change_goes_where_it_binds() -> None:
     body = {"model": "claude-opus-5-5", "max_tokens": 9, "messages": messages}
     sent, _ = send(shorten, body, anthropic_messages)
     assert [str(m).count("signature") for m in sent["messages"]] == [0, 1, 0, 0, 0, 0, 0, 0, 0]
+
+
+def test_a_reused_shortening_is_told_with_its_tool_where_the_function_was_not_asked() -> None:
+    """In an open loop of bound thinking nothing new is decided; the report of what is reused can be read all the same."""
+    thought = {"type": "thinking", "thinking": "hm", "signature": "sig"}
+    result = {"type": "tool_result", "tool_use_id": "1", "content": "long " * 9}
+    asks = {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "f", "input": {}}]}
+    messages: list[Message] = [user("q"), asks, {"role": "user", "content": [result]}, says("done"), user("next")]
+    body: dict[str, Any] = {"model": "claude-opus-5-5", "max_tokens": 9, "thinking": {"type": "enabled"}}
+    state = session(FunctionPolicy(shorten))
+    leave(state, anthropic_messages, {**body, "messages": messages})
+    open_call = {"type": "tool_use", "id": "2", "name": "g", "input": {}}
+    messages += [
+        {"role": "assistant", "content": [thought, open_call]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "2", "content": "now"}]},
+    ]
+    _, report = leave(state, anthropic_messages, {**body, "messages": messages})
+    assert report.trigger is None
+    assert [(each.kind, each.messages[0]["name"]) for each in report.replaced] == [("shortened", "f")]
 
 
 # ---------------------------------------------------------------------------------------------- memory

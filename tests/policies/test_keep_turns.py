@@ -1,8 +1,5 @@
 """KeepTurns: what a turn is, where the cut falls, slack, and removed tool sequences."""
 
-import importlib.util
-import os
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -13,7 +10,6 @@ from compacting_client import ConfigError, KeepTurns
 from compacting_client.formats import anthropic_messages, openai_chat
 from tests.driving import found, leave, session
 from tests.policies.test_drop_oldest import loop, names, talk
-from tests.shared import shared_path
 from tests.strategies import chats, to_anthropic
 
 Message = dict[str, Any]
@@ -189,66 +185,6 @@ def test_on_anthropic_results_that_share_an_item_with_a_question_stay() -> None:
         assert sent["messages"] == body["messages"][2:]
     sent, _ = leave(session(KeepTurns(9, remove_tool_msgs=True)), anthropic_messages, body)
     assert sent is body
-
-
-# ---------------------------------------------------------------------------------------------- the real package
-
-
-@pytest.fixture(scope="session")
-def reference() -> ModuleType:
-    """The real MessageContextManager; needs the wheel (ORACLE_10XGRAPH_WHEEL) or, on Python 3.12, the package."""
-    path = shared_path("oracles", "oracle_10xgraph.py")
-    spec = importlib.util.spec_from_file_location("oracle_10xgraph", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    if not os.environ.get("ORACLE_10XGRAPH_WHEEL"):
-        try:
-            module.backend()
-        except (ImportError, SyntaxError, StopIteration, FileNotFoundError):
-            pytest.skip(
-                "needs 10xgraph==0.10.3: the package (Python 3.12), or its wheel's path in ORACLE_10XGRAPH_WHEEL"
-            )
-    return module
-
-
-@st.composite
-def plain(draw: st.DrawFn) -> list[Message]:
-    """Turns with at most one hop each, results adjacent, a leading system prompt, ending in a question: where no defect bites."""
-    messages: list[Message] = [{"role": "system", "content": "s"}] if draw(st.booleans()) else []
-    if draw(st.integers(0, 5)) == 0:
-        messages.append(says("hello"))
-    for n in range(draw(st.integers(0, 8))):
-        messages.append(user(f"q{n}"))
-        match draw(st.integers(0, 3)):
-            case 0:
-                messages += step(f"c{n}", f"d{n}", text=draw(st.sampled_from([None, "hm"])))
-            case 1:
-                messages += [*step(f"c{n}"), says(f"a{n}")]
-            case 2:
-                messages.append(says(f"a{n}"))
-            case _:
-                pass
-    return [*messages, user("last")]
-
-
-@settings(max_examples=300)
-@given(messages=plain(), turns=st.integers(1, 6), remove=st.booleans())
-def test_equals_the_real_manager_on_plain_input(
-    reference: ModuleType, messages: list[Message], turns: int, remove: bool
-) -> None:
-    """The same messages leave as from 10xGraph, wherever none of its defects bites."""
-    expected = reference.trim(messages, max_messages=turns, remove_tool_msgs=remove)["messages"]
-    sent, _ = leave(
-        session(KeepTurns(turns, remove_tool_msgs=remove)), openai_chat, {"model": "m", "messages": messages}
-    )
-    assert [_said(each) for each in sent["messages"]] == [_said(each) for each in expected]
-
-
-def _said(message: Message) -> Any:
-    calls = [call["id"] for call in message.get("tool_calls") or ()]
-    return message["role"], message.get("content") or "", calls
 
 
 @settings(max_examples=150, deadline=None)

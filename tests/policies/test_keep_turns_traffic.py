@@ -1,81 +1,73 @@
-"""KeepTurns at 1, 3 and 10 turns, over recorded traffic and long conversations, before the independent judge."""
+"""KeepTurns at 1, 3 and 10 turns over recorded traffic and long conversations, on all three APIs, before the independent judge."""
 
-from itertools import product
 from typing import Any
 
 import pytest
 
 from compacting_client import KeepTurns
 from compacting_client.formats import anthropic_messages, gemini_contents, openai_chat
-from tests.policies.holding import gemini_bodies, grows, holds
-from tests.shared import judge, long_conversations, params, records
+from tests.holding import every_body, grows, holds, in_chat, in_gemini, native
+from tests.shared import long_conversations, params
 
 TURNS = (1, 3, 10)
-WIRES: dict[str, Any] = {"openai_chat": openai_chat, "anthropic_messages": anthropic_messages}
+POLICIES = [
+    KeepTurns(turns, remove_tool_msgs=remove, slack=slack)
+    for turns in TURNS
+    for remove, slack in ((False, 0), (True, 0), (False, 2), (True, 2))
+]
+WIRES: dict[str, Any] = {wire.API: wire for wire in (openai_chat, anthropic_messages, gemini_contents)}
 THINKING: tuple[dict[str, Any], ...] = (
     {},
     {"thinking": {"type": "enabled", "budget_tokens": 1000}},
     {"thinking": {"type": "adaptive"}},
 )
+each_policy = pytest.mark.parametrize("policy", POLICIES, ids=str)
+some_policies = pytest.mark.parametrize("policy", POLICIES[::5], ids=str)
 
 
-@pytest.mark.parametrize("remove", [False, True])
-@pytest.mark.parametrize("turns", TURNS)
+@each_policy
 @pytest.mark.parametrize("api", WIRES)
-def test_every_recorded_body_stays_acceptable(api: str, turns: int, remove: bool) -> None:
+def test_every_recorded_body_stays_acceptable(api: str, policy: KeepTurns) -> None:
     """A body that was really sent leaves with its question, and with nothing that the provider would newly refuse."""
-    for record in records(api):
-        body, flavor = record["request"]["body"], judge().flavor_of(record["host_kind"])
-        if all(isinstance(message, dict) for message in body["messages"]):
-            holds(WIRES[api], body, KeepTurns(turns, remove_tool_msgs=remove), flavor)
+    for body, flavor in every_body(api):
+        holds(WIRES[api], body, policy, flavor)
 
 
-@pytest.mark.parametrize("remove", [False, True])
-@pytest.mark.parametrize("turns", TURNS)
-def test_every_recorded_gemini_body_stays_acceptable(turns: int, remove: bool) -> None:
-    """The same in Gemini's shape."""
-    for body in gemini_bodies():
-        holds(gemini_contents, body, KeepTurns(turns, remove_tool_msgs=remove))
-
-
-def _native(record: dict, **fields: Any) -> dict[str, Any]:
-    tools = [{"name": "x"}]
-    return {"model": record["model"], "max_tokens": 1000, "messages": record["messages"], "tools": tools, **fields}
-
-
-@pytest.mark.parametrize("turns", TURNS)
+@some_policies
 @pytest.mark.parametrize("record", params(long_conversations, "openai_shaped")[::6])
-def test_long_conversations_grow(record: dict, turns: int) -> None:
+def test_long_conversations_grow(record: dict, policy: KeepTurns) -> None:
     """A long conversation, sent whole at each of its turns, stays acceptable."""
-    body = {"model": record["model"], "messages": record["messages"]}
-    grows(openai_chat, body, KeepTurns(turns, remove_tool_msgs=turns != 3, slack=turns // 3), step=3)
+    grows(openai_chat, in_chat(record), policy, step=3)
 
 
-@pytest.mark.parametrize("turns", TURNS)
+@some_policies
+@pytest.mark.parametrize("record", params(long_conversations, "openai_shaped")[::8])
+def test_long_conversations_grow_in_geminis_shape(record: dict, policy: KeepTurns) -> None:
+    """The same in Gemini's shape, with signed calls."""
+    grows(gemini_contents, in_gemini(record), policy, step=3)
+
+
+@some_policies
 @pytest.mark.parametrize("record", params(long_conversations, "anthropic_native")[::6])
-def test_long_conversations_with_signed_thinking_grow(record: dict, turns: int) -> None:
+def test_long_conversations_with_signed_thinking_grow(record: dict, policy: KeepTurns) -> None:
     """The same in Anthropic's shape, on a model that binds thinking."""
-    body = _native(record, model="claude-opus-5-1", **THINKING[1])
-    grows(anthropic_messages, body, KeepTurns(turns, remove_tool_msgs=turns != 3))
+    grows(anthropic_messages, native(record, model="claude-opus-5-1", **THINKING[1]), policy)
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("turns", "remove"), list(product(TURNS, (False, True))))
+@each_policy
+@pytest.mark.parametrize("shape", [in_chat, in_gemini])
 @pytest.mark.parametrize("record", params(long_conversations, "openai_shaped"))
-def test_every_long_conversation_at_every_prefix(record: dict, turns: int, remove: bool) -> None:
-    """Every prefix of every long conversation."""
-    body = {"model": record["model"], "messages": record["messages"]}
-    grows(openai_chat, body, KeepTurns(turns, remove_tool_msgs=remove))
+def test_every_long_conversation_at_every_prefix(record: dict, shape: Any, policy: KeepTurns) -> None:
+    """Every prefix of every long conversation, in both shapes."""
+    grows(openai_chat if shape is in_chat else gemini_contents, shape(record), policy)
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("turns", "remove"), list(product(TURNS, (False, True))))
+@pytest.mark.parametrize("policy", [each for each in POLICIES if each.remove_tool_msgs or not each.slack], ids=str)
 @pytest.mark.parametrize("thinking", THINKING, ids=["off", "enabled", "adaptive"])
 @pytest.mark.parametrize("model", [None, "claude-opus-5-1"])
 @pytest.mark.parametrize("record", params(long_conversations, "anthropic_native"))
-def test_every_long_native_conversation(
-    record: dict, model: str | None, thinking: dict, turns: int, remove: bool
-) -> None:
+def test_every_long_native_conversation(record: dict, model: str | None, thinking: dict, policy: KeepTurns) -> None:
     """Every prefix in Anthropic's shape, on the recorded model and on one that binds thinking, with each way of thinking."""
-    fields = {**thinking, **({"model": model} if model else {})}
-    grows(anthropic_messages, _native(record, **fields), KeepTurns(turns, remove_tool_msgs=remove))
+    grows(anthropic_messages, native(record, **thinking, **({"model": model} if model else {})), policy)

@@ -12,7 +12,7 @@ from compacting_client import Chain, DropOldest, KeepTurns, Policy
 from compacting_client.formats import anthropic_messages, gemini_contents, openai_chat
 from compacting_client.policies import FunctionPolicy
 from tests.driving import found, leave, session, size
-from tests.policies.holding import assert_question_is_there
+from tests.holding import assert_question_is_there
 from tests.strategies import chats, odd_chats, to_anthropic, to_chat, to_gemini
 
 SHAPES: dict[str, Any] = {

@@ -122,6 +122,22 @@ def test_another_spelling_is_the_same_history(spelling: str, store: Any) -> None
     assert len(report.reused) == 1
 
 
+@pytest.mark.parametrize("store", [memory.InProcess, Shared])
+def test_results_that_change_places_are_another_history(store: Any) -> None:
+    """Ids are no meaning, but which call a result answers is."""
+    state = session(DropOldest(1000), memory=store())
+    calls = [{"id": each, "type": "function", "function": {"name": "f", "arguments": "{}"}} for each in "ab"]
+    talk = [{"role": role, "content": "word " * 40} for role in ("assistant", "user") * 20]
+    for first, second, reused in (("a", "b", 0), ("a", "b", 1), ("b", "a", 0)):
+        results = [
+            {"role": "tool", "tool_call_id": each, "content": said}
+            for each, said in ((first, "one"), (second, "other"))
+        ]
+        loop = [{"role": "user", "content": "q"}, {"role": "assistant", "content": None, "tool_calls": calls}, *results]
+        _, report = leave(state, openai_chat, {"messages": [*loop, *talk]})
+        assert len(report.reused) == reused
+
+
 def test_it_is_bounded() -> None:
     """Many histories of one opening, and many openings, let the oldest go; the last one stays."""
     recent = Recent()

@@ -22,7 +22,7 @@ from compacting_client.core.effects import Effect
 from compacting_client.core.plan import Plan
 from compacting_client.errors import BudgetError, PolicyError
 from compacting_client.events import CompactionRecovered, CompactionRejected, CompactionSkipped, Event
-from compacting_client.formats.base import Format, Unreadable, drained, wire_json
+from compacting_client.formats.base import Format, Unreadable, drained, snapshot, wire_json
 from compacting_client.policies import Policy
 from compacting_client.report import Report
 from compacting_client.session import Session
@@ -141,6 +141,8 @@ class _Request:
             if self.policy is not None and self.report.reason is None:
                 self.outcome = yield from compaction(self._question(self.policy))
                 account.fill(self.report, self.outcome, self.policy.budget)
+            else:
+                self.report.figures = partial(account.uncut, self.wire, snapshot(self.body, self.wire.FIELD))
         except Unreadable:
             self.report.reason = "unreadable"
         except Exception as error:  # noqa: BLE001 - whatever the caller's functions raise: the request still goes out

@@ -176,7 +176,7 @@ def _checked(value: Any) -> Tokens:
 
 
 def sizes_without_thinking(measured: Measure, plan: Plan) -> Generator[Effect, Any, dict[int, Tokens]]:
-    """Tokens of the items that lose their signed thinking under `plan`, once it is gone."""
+    """Tokens of the items that lose their signed thinking under `plan`, once it is gone; what `plan.edits` save in them is not in it."""
     if plan.strip is None:
         return {}
     conversation, absent, left = measured.conversation, set(plan.gone), dict[int, Any]()
@@ -186,9 +186,13 @@ def sizes_without_thinking(measured: Measure, plan: Plan) -> Generator[Effect, A
         if without is not item:
             left[index] = without
     sizes: dict[int, Tokens] = {}
+    edits = plan.edits.by_item()
     for index, item in left.items():
-        size = yield from measured.sizes_of([] if item is None else [item])
-        sizes[index] = min(measured.sizes[index], size)
+        without = yield from measured.sizes_of(rendered(conversation.reader, item, edits.get(index)))
+        full = measured.sizes[index]
+        if index in edits:
+            full = yield from measured.sizes_of(rendered(conversation.reader, conversation.items[index], edits[index]))
+        sizes[index] = measured.sizes[index] - max(0, full - without)
     return sizes
 
 

@@ -273,11 +273,14 @@ class _Reader:
         content = get(item, "content")
         given_blocks = [_written(content)] if isinstance(content, str) and content else list(content or ())
         blocks: list[Any] = []
-        results = 0
+        results = calls = 0
         for block in given_blocks:
             if kind(block) == "tool_result":
                 block = {**(as_dict(block) or {}), "content": edit.parts[results]} if results in edit.parts else block
                 results += 1
+            elif kind(block) == "tool_use":
+                block = {**(as_dict(block) or {}), "input": dict[str, Any]()} if calls in edit.emptied else block
+                calls += 1
             blocks.append(block)
         written = [*map(_written, edit.start), *blocks, *map(_written, edit.end)]
         return {**(as_dict(item) or {}), "content": written}

@@ -61,7 +61,7 @@ class Reader(Protocol):
     def edited(self, item: Any, edit: ItemEdit) -> Any:
         """A copy of the item with other contents of its tool results, without arguments of some calls, and with texts at its start and end.
 
-        A call whose arguments the provider wants back as they were (signed ones), or that has no JSON for them, keeps them.
+        What the provider needs as it was stays: arguments of signed calls, and of those that have no JSON for them; results that load tools.
         """
         ...
 

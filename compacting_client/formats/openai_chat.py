@@ -6,7 +6,6 @@ Rules and their wording: the provider's errors as quoted in public reports (name
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from functools import partial
 from types import NoneType
 from typing import Any, cast
@@ -28,6 +27,7 @@ from compacting_client.formats.base import (
     given,
     kind,
 )
+from compacting_client.formats.calls import emptied
 
 __all__ = ["API", "FIELD", "check", "held", "read", "refused_binding", "usage", "write"]
 
@@ -44,7 +44,6 @@ _ROLES = {
 }
 _PLAIN = frozenset({"user", "assistant"})
 _USUAL = frozenset({"role", "content", "tool_calls"})
-_CALL = frozenset({"id", "type", "function", "index"})
 _SAID_APART = ("role", "content", "tool_calls", "function_call")
 _MEDIA = frozenset({"image_url", "input_audio", "video_url", "document_url", "file"})
 _KNOWN_PARTS = _MEDIA | {"text", "refusal", "thinking", "reference"}
@@ -251,7 +250,7 @@ class _Reader:
             content = [*start, *cast("Sequence[Any]", content), *end]
         elif edit.start or edit.end:
             content = "\n\n".join([*edit.start, *([str(content)] if content else []), *edit.end])
-        return {**fields, **(_emptied(fields, edit.emptied) if edit.emptied else {}), "content": content}
+        return {**fields, **(emptied(fields, edit.emptied) if edit.emptied else {}), "content": content}
 
     def own(self, texts: Sequence[str]) -> Any:
         return {"role": "user", "content": "\n\n".join(texts)}
@@ -315,20 +314,6 @@ def _meant_calls(item: Mapping[str, Any]) -> list[tuple[Any, Any]]:
         pass
     functions = [_function(call) for call in _calls(item)]
     return [(each.get("name"), canonical.arguments(each.get("arguments"))) for each in functions]
-
-
-def _emptied(item: Mapping[str, Any], numbers: AbstractSet[int]) -> dict[str, Any]:
-    """The calls of a message, those of these numbers without arguments; one with more fields may be signed, and custom tools take no JSON."""
-    if not item.get("tool_calls"):
-        return {"function_call": {**(as_dict(item.get("function_call")) or {}), "arguments": "{}"}}
-    known = [as_dict(each) for each in item["tool_calls"]]
-    places = [place for place, call in enumerate(known) if call is not None]
-    calls = list(item["tool_calls"])
-    for number in numbers:
-        call = known[places[number]] or {}
-        if call.keys() <= _CALL and (function := as_dict(call.get("function"))):
-            calls[places[number]] = {**call, "function": {**function, "arguments": "{}"}}
-    return {"tool_calls": calls}
 
 
 def _plain_call(call: Mapping[str, Any]) -> dict[str, Any]:

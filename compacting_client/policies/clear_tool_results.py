@@ -35,8 +35,8 @@ class ClearToolResults(Policy):
     ``target``         share of the budget in (0, 1]
 
     The marker says that the call completed and how much it returned, nothing else: it names no tool, and asks for nothing.  Whether a result
-    was an error stays as it was; pictures in it go.  What would not get smaller stays, and so do pinned exchanges, the newest exchange
-    and that of the question.  What was cleared stays cleared: it is remembered as any cut is.
+    was an error stays as it was; pictures in it go.  What would not get smaller stays, and so do results that load tools, pinned exchanges, the
+    newest exchange, and results in the message of the question.  What was cleared stays cleared: it is remembered as any cut is.
 
     Raises ConfigError for a setting out of range.
     """

@@ -28,6 +28,7 @@ class Measure:
 
     ``outside``  tokens of the system prompt and the tools that stand beside the history
     ``trace``    what the history is told apart by
+    ``resized``  the edits that were measured last, and what came out
     """
 
     __slots__ = (
@@ -41,6 +42,7 @@ class Measure:
         "_within",
         "conversation",
         "outside",
+        "resized",
         "trace",
     )
 
@@ -54,6 +56,7 @@ class Measure:
         self._recent = recent
         self._opening = conversation.api, *map(hash, self.trace.opening(OPENING)[0])
         self._within = math.inf  # no more tokens than this, as far as is known
+        self.resized: tuple[Edits, dict[int, Tokens]] | None = None
         self._seen: Seen | None = None
         self._shared = 0
         if recent is not None and (alike := recent.alike(self._opening)):
@@ -198,8 +201,11 @@ def sizes_without_thinking(measured: Measure, plan: Plan) -> Generator[Effect, A
 
 def resized(measured: Measure, edits: Edits) -> Generator[Effect, Any, dict[int, Tokens]]:
     """Tokens of each item that `edits` change, with those of an own item before it.  Raises PolicyError as `measure` does."""
+    if measured.resized is not None and measured.resized[0] is edits:
+        return measured.resized[1]
     found: dict[int, Tokens] = {}
     conversation = measured.conversation
     for index, edit in edits.by_item().items():
         found[index] = yield from measured.sizes_of(rendered(conversation.reader, conversation.items[index], edit))
+    measured.resized = edits, found
     return found

@@ -27,6 +27,7 @@ class Recognition:
         "_chain",
         "_conversation",
         "_memory_key",
+        "_moved",
         "_policy",
         "_portable",
         "_trace",
@@ -44,6 +45,7 @@ class Recognition:
         self._portable = portable
         self.history = self._trace.history
         self._asked: list[bytes] = []
+        self._moved: tuple[Entry, Edits] | None = None
         self._chain = Chain(measured.states if memory_key is None else None)
         self.key: str | None = None
         self.failure: Exception | None = None
@@ -111,7 +113,9 @@ class Recognition:
 
     def edits(self, entry: Entry) -> Edits:
         """What an entry shortens and inserts, by indexes."""
-        return entry.edits.moved(self.index) if entry.edits else entry.edits
+        if self._moved is None or self._moved[0] is not entry:
+            self._moved = entry, entry.edits.moved(self.index) if entry.edits else entry.edits
+        return self._moved[1]
 
     def ages(self, entry: Entry, uses: int) -> dict[int, int]:
         """Item -> how many requests ago it went, when `entry` is used for the so-and-so-many-th time."""

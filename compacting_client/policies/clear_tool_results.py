@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from fnmatch import fnmatchcase
@@ -19,6 +20,7 @@ from compacting_client.validation import flag, share, whole_number
 __all__ = ["ClearToolResults"]
 
 _STEP = 10  # results at once: with fewer, a loop of large results would not have four fifths of its prompt in common with the request before
+_SMALL = 19  # tokens of a marker: an item that is no larger cannot get smaller
 _WORTH = 0.1  # of the budget: what a step that cannot make the request fit must free, as in DropOldest
 
 
@@ -69,7 +71,8 @@ class ClearToolResults(Policy):
         if self.max_tokens is not None:
             return view.exceeds(self.max_tokens)
         there = sum(len(calls) for index, calls in view.conversation.answers.items() if index not in view.gone)
-        return there - len(_done(view)) >= self.keep + self._step
+        done = Counter(change.kind for change in view.edits.shortened)
+        return there - max(done["cleared"], done["emptied"]) >= self.keep + self._step
 
     def deciding(self, view: View) -> Generator[Effect, Any, Choice | None]:
         """The oldest results that get smaller by it."""
@@ -96,25 +99,27 @@ class ClearToolResults(Policy):
     def _older(self, view: View) -> list[list[Shortened]]:
         """What clearing each of the results would change that may be cleared and are not yet, oldest first."""
         conversation, done = view.conversation, _done(view)
-        results = [
-            (index, part, message)
-            for index in conversation.answers
-            if index not in view.gone
-            for part, message in enumerate(conversation.neutral(index))
-            if message["role"] == "tool"
-        ]
         found: list[list[Shortened]] = []
         inputs: dict[int, dict[str, Shortened]] = {}
-        for index, part, message in results[: max(0, len(results) - self.keep)]:
+        kept = 0
+        for index in reversed([*conversation.answers]):
             unit = conversation.exchanges.owner[index]
-            if unit in view.pinned or (index, part) in done or self._excludes(message):
+            small = view.sizes[index] <= _SMALL and not self.clear_inputs
+            if index in view.gone or (kept >= self.keep and (small or unit in view.pinned)):
                 continue
-            found.append([Shortened(index, part, _marker(message.get("content")), "cleared")])
-            if self.clear_inputs:
-                if unit not in inputs:
-                    inputs[unit] = _inputs(view, unit)
-                found[-1] += filter(None, [inputs[unit].get(str(message.get("tool_call_id")))])
-        return found
+            for part, message in reversed([*enumerate(conversation.neutral(index))]):
+                if message["role"] != "tool":
+                    continue
+                kept += 1
+                if kept <= self.keep or unit in view.pinned or self._excludes(message):
+                    continue
+                changes = [Shortened(index, part, _marker(message.get("content")), "cleared")]
+                if self.clear_inputs:
+                    if unit not in inputs:
+                        inputs[unit] = _inputs(view, unit)
+                    changes += filter(None, [inputs[unit].get(str(message.get("tool_call_id")))])
+                found.append([change for change in changes if _place(change) not in done])
+        return found[::-1]
 
     def _excludes(self, message: Message) -> bool:
         name = str(message.get("name") or "")
@@ -126,25 +131,25 @@ def _choice(cleared: list[list[Shortened]], trigger: str, target: float | None =
     return Choice(frozenset(), trigger, target, changes) if changes else None
 
 
-def _done(view: View) -> set[tuple[int, int]]:
-    """Item and part of each result that is cleared already."""
-    return {(each.at, each.part) for each in view.edits.shortened if each.kind == "cleared"}
+def _place(change: Shortened) -> tuple[str, int, int]:
+    return change.kind, change.at, change.part
+
+
+def _done(view: View) -> set[tuple[str, int, int]]:
+    """What is cleared and emptied already."""
+    return {_place(change) for change in view.edits.shortened if change.kind != "shortened"}
 
 
 def _inputs(view: View, unit: int) -> dict[str, Shortened]:
-    """Call id -> the change that empties its arguments, for one unit; without ids that it uses twice, and what is emptied already."""
+    """Call id -> the change that empties its arguments, for one unit; without ids that it uses twice, and calls that have none."""
     conversation = view.conversation
-    done = {(each.at, each.part) for each in view.edits.shortened if each.kind == "emptied"}
     found: dict[str, list[Shortened]] = {}
     for index in conversation.exchanges.unit(unit):
         calls = [call for message in conversation.neutral(index) for call in message.get("tool_calls") or ()]
         for number, call in enumerate(calls):
-            found.setdefault(str(call.get("id")), []).append(Shortened(index, number, "{}", "emptied"))
-    return {
-        call: changes[0]
-        for call, changes in found.items()
-        if len(changes) == 1 and (changes[0].at, changes[0].part) not in done
-    }
+            if "function" in call and call["function"].get("arguments") != "{}":
+                found.setdefault(str(call.get("id")), []).append(Shortened(index, number, "{}", "emptied"))
+    return {call: changes[0] for call, changes in found.items() if len(changes) == 1}
 
 
 def _gains(view: View, changes: Sequence[Shortened]) -> Generator[Effect, Any, dict[Shortened, float]]:

@@ -187,6 +187,12 @@ def cleared_in(body: Body) -> int:
 def test_a_result_that_would_not_get_smaller_stays() -> None:
     """Nor do such results count for a step."""
     assert cleared(ClearToolResults(), loop(13, result="Saved.")) == [False] * 13
+    some = [
+        *loop(9)["messages"],
+        *(m for n in range(9, 12) for m in hop(n, "Saved.")),
+        *(m for n in (12, 13, 14) for m in hop(n)),
+    ]
+    assert cleared(ClearToolResults(), {"model": "m", "messages": some}) == [False] * 15
     messages = [*loop(9)["messages"], *hop(9, "Saved."), *(m for n in range(10, 15) for m in hop(n))]
     expected = [True] * 9 + [False] + [True] * 2 + [False] * 3
     assert cleared(ClearToolResults(), {"model": "m", "messages": messages}) == expected

@@ -83,6 +83,19 @@ def test_pictures_in_results_go_too() -> None:
     assert not found("gemini", sent, body)
 
 
+def test_a_batch_in_one_message_stays_whole_while_it_is_the_newest() -> None:
+    """Though one of its results is older than the newest one; later the boundary may lie inside of it."""
+    calls = [hop(n)[0]["tool_calls"][0] for n in (50, 51)]
+    batch = [{"role": "assistant", "content": None, "tool_calls": calls}, hop(50)[1], hop(51)[1]]
+    body = to_anthropic(loop(11, *batch)["messages"])
+    sent, _ = leave(session(ClearToolResults(1)), anthropic_messages, body)
+    assert sent["messages"][-1] is body["messages"][-1]
+    assert json.dumps(sent).count("older tool result cleared") == 11
+    body = to_anthropic(loop(11, *batch, {"role": "assistant", "content": "ok"}, QUESTION)["messages"])
+    sent, _ = leave(session(ClearToolResults(1)), anthropic_messages, body)
+    assert ["older" in block["content"] for block in sent["messages"][-3]["content"]] == [True, False]
+
+
 def test_errors_stay_errors_and_all_else_of_a_block_stays() -> None:
     """`is_error` and cache marks are as the caller set them; nothing becomes an error that was none."""
     body = to_anthropic(loop(13)["messages"])

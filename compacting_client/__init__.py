@@ -14,13 +14,14 @@ from compacting_client.events import (
     Event,
 )
 from compacting_client.plain import acompact_with_summary, compact, compact_with_summary, estimate_tokens
-from compacting_client.policies import Chain, DropOldest, KeepTurns, Policy
+from compacting_client.policies import Chain, ClearToolResults, DropOldest, KeepTurns, Policy
 from compacting_client.report import Report
 from compacting_client.wrap import compacting, is_compacting
 
 __all__ = [
     "BudgetError",
     "Chain",
+    "ClearToolResults",
     "CompactingError",
     "CompactionApplied",
     "CompactionRecovered",

@@ -193,13 +193,16 @@ def _stripped(outcome: Outcome, request_id: str) -> list[ContentReplaced]:
 
 
 def _edited(outcome: Outcome, indexes: Iterable[int], request_id: str) -> list[ContentReplaced]:
-    """The items that were shortened or extended, or that a new user item stands before."""
+    """The items that were shortened, cleared or extended, or that a new user item stands before."""
     found: list[ContentReplaced] = []
     for index in indexes:
         edit, facts, after = outcome.plan.edits.by_item()[index], _facts(outcome, (index,)), outcome.edited[index]
         messages: tuple[Any, ...] = tuple(facts["messages"][part] for part in sorted(edit.parts))
+        messages += tuple(message for message in facts["messages"] if edit.emptied and message.get("tool_calls"))
         kind, reason = ("shortened" if edit.parts else "extended"), "decided by the policy"
-        if not (edit.parts or edit.start or edit.end):
+        if (edit.parts or edit.emptied) and edit.parts.keys() <= edit.cleared:
+            kind, reason = "cleared", "older tool result"
+        elif not (edit.parts or edit.start or edit.end):
             kind, after = "inserted", after - outcome.measured.sizes[index]
             digest = blake2b("\0".join(edit.own).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
             facts |= {"roles": ("user",), "tools": (), "tokens": 0, "digest": digest}

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
 from compacting_client.events import ContentDropped, ContentReplaced, ContentReused, Event
@@ -155,7 +156,7 @@ class Report:
             + ("" if self.fits else ", still over the budget")
         ]
         lines += _dropped(self.dropped)
-        lines += [f"  {item.kind} {_span(item)} {item.tokens} -> {item.tokens_after} tokens" for item in self.replaced]
+        lines += [_changed(list(items)) for _, items in groupby(self.replaced, key=lambda item: item.kind)]
         lines += [
             f"  reused {item.kind}, made {_ago(item.age)}, saves {item.tokens_saved} tokens" for item in self.reused
         ]
@@ -191,13 +192,17 @@ def _messages(count: int) -> str:
     return f"{count} message{'s' * (count != 1)}"
 
 
+def _changed(items: list[ContentReplaced]) -> str:
+    """Items that changed in the same way, in one line."""
+    span = f"[{items[0].first}]" if items[0].first == items[-1].last else f"[{items[0].first}-{items[-1].last}]"
+    where = span if len(items) == 1 else f"{len(items)} of {span}"
+    before, after = sum(item.tokens for item in items), sum(item.tokens_after for item in items)
+    return f"  {items[0].kind} {where} {before} -> {after} tokens"
+
+
 def _ago(requests: int) -> str:
     return "now" if requests == 0 else f"{requests} request{'s' * (requests > 1)} ago"
 
 
 def _counted(counts: Counter[str]) -> str:
     return ", ".join(f"{count} {name}" for name, count in counts.items())
-
-
-def _span(event: ContentReplaced) -> str:
-    return f"[{event.first}]" if event.first == event.last else f"[{event.first}-{event.last}]"

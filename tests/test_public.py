@@ -11,7 +11,7 @@ from compacting_client import memory, testing
 
 NAMES = {
     *("compacting", "is_compacting", "control", "Control"),
-    *("Chain", "DropOldest", "KeepTurns", "Policy"),
+    *("Chain", "ClearToolResults", "DropOldest", "KeepTurns", "Policy"),
     *("compact", "compact_with_summary", "acompact_with_summary", "estimate_tokens"),
     *(
         "Report",

@@ -26,9 +26,14 @@ OTHER = "other"
 
 @dataclass(slots=True)
 class ItemEdit:
-    """Changes of one item: `parts`, number of a neutral tool message -> its new content; texts at start and end, or of an own item before it."""
+    """Changes of one item: `parts`, number of a neutral tool message -> its new content; texts at start and end, or of an own item before it.
+
+    ``cleared``: those of the parts of which nothing but that content is left; ``emptied``: numbers of the calls that lose their arguments.
+    """
 
     parts: dict[int, Any] = field(default_factory=dict[int, Any])
+    cleared: set[int] = field(default_factory=set[int])
+    emptied: set[int] = field(default_factory=set[int])
     start: list[str] = field(default_factory=list[str])
     end: list[str] = field(default_factory=list[str])
     own: list[str] = field(default_factory=list[str])
@@ -54,7 +59,10 @@ class Reader(Protocol):
         ...
 
     def edited(self, item: Any, edit: ItemEdit) -> Any:
-        """A copy of the item with other contents of its tool results, and with texts at its start and end."""
+        """A copy of the item with other contents of its tool results, without arguments of some calls, and with texts at its start and end.
+
+        What the provider needs as it was stays: arguments of signed calls, and of those that have no JSON for them; results that load tools.
+        """
         ...
 
     def own(self, texts: Sequence[str]) -> Any:

@@ -1,4 +1,4 @@
-"""What changes in the items that stay: shortened tool results, and text that a policy inserted."""
+"""What changes in the items that stay: shortened tool results, emptied arguments of calls, and text that a policy inserted."""
 
 from __future__ import annotations
 
@@ -14,11 +14,16 @@ __all__ = ["NO_EDITS", "Edits", "Inserted", "Shortened", "placed", "rendered"]
 
 @dataclass(frozen=True, slots=True)
 class Shortened:
-    """A tool result with other content: the neutral message number `part` of the item `at`."""
+    """A tool result with other content, or a call without its arguments.
+
+    ``kind``: "shortened", by a function: the neutral message number `part` of the item `at` has this content; "cleared": the same, with a
+    marker, and nothing of the result is left beside it; "emptied": call number `part` of the item has no arguments any more.
+    """
 
     at: int
     part: int
     content: Any
+    kind: Literal["shortened", "cleared", "emptied"] = "shortened"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,7 @@ class Edits:
         """The changes of each item."""
         if self and not self._by_item:
             for change in self.shortened:
-                self._by_item.setdefault(change.at, ItemEdit()).parts[change.part] = change.content
+                _enter(change, self._by_item.setdefault(change.at, ItemEdit()))
             for text in self.inserted:
                 getattr(self._by_item.setdefault(text.at, ItemEdit()), text.side).append(text.text)
         return self._by_item
@@ -69,12 +74,22 @@ class Edits:
         inserted: Sequence[Inserted] | None = None,
     ) -> Edits:
         """These with newer ones on top, once the items in `gone` are gone; ``inserted=None`` leaves the inserted texts."""
-        latest = {(each.at, each.part): each for each in (*self.shortened, *shortened) if each.at not in gone}
+        changes = [each for each in (*self.shortened, *shortened) if each.at not in gone]
+        latest = {(each.at, each.kind == "emptied", each.part): each for each in changes}
         texts = self.inserted if inserted is None else inserted
         return Edits(tuple(latest.values()), placed(conversation, gone, texts))
 
 
 NO_EDITS = Edits()
+
+
+def _enter(change: Shortened, edit: ItemEdit) -> None:
+    if change.kind == "emptied":
+        edit.emptied.add(change.part)
+        return
+    edit.parts[change.part] = change.content
+    if change.kind == "cleared":
+        edit.cleared.add(change.part)
 
 
 def rendered(reader: Reader, item: Any, edit: ItemEdit | None) -> list[Any]:
@@ -84,7 +99,7 @@ def rendered(reader: Reader, item: Any, edit: ItemEdit | None) -> list[Any]:
     before = [reader.own(edit.own)] if edit.own else []
     if item is None:
         return before
-    changes = edit.parts or edit.start or edit.end
+    changes = edit.parts or edit.emptied or edit.start or edit.end
     return [*before, reader.edited(item, edit) if changes else item]
 
 

@@ -30,6 +30,7 @@ class Measure:
 
     ``outside``  tokens of the system prompt and the tools that stand beside the history
     ``trace``    what the history is told apart by
+    ``resized``  the edits that were measured last, and what came out
     """
 
     __slots__ = (
@@ -43,6 +44,7 @@ class Measure:
         "_within",
         "conversation",
         "outside",
+        "resized",
         "trace",
     )
 
@@ -56,6 +58,7 @@ class Measure:
         self._recent = recent
         self._opening = conversation.api, *map(hash, self.trace.opening(OPENING)[0])
         self._within = math.inf  # no more tokens than this, as far as is known
+        self.resized: tuple[Edits, dict[int, Tokens]] | None = None
         self._seen: Seen | None = None
         self._shared = 0
         if recent is not None and (alike := recent.alike(self._opening)):
@@ -183,7 +186,7 @@ def _checked(value: Any) -> Tokens:
 
 
 def sizes_without_thinking(measured: Measure, plan: Plan) -> Generator[Effect, Any, dict[int, Tokens]]:
-    """Tokens of the items that lose their signed thinking under `plan`, once it is gone."""
+    """Tokens of the items that lose their signed thinking under `plan`, once it is gone; what `plan.edits` save in them is not in it."""
     if plan.strip is None:
         return {}
     conversation, absent, left = measured.conversation, set(plan.gone), dict[int, Any]()
@@ -193,16 +196,23 @@ def sizes_without_thinking(measured: Measure, plan: Plan) -> Generator[Effect, A
         if without is not item:
             left[index] = without
     sizes: dict[int, Tokens] = {}
+    edits = plan.edits.by_item()
     for index, item in left.items():
-        size = yield from measured.sizes_of([] if item is None else [item])
-        sizes[index] = min(measured.sizes[index], size)
+        without = yield from measured.sizes_of(rendered(conversation.reader, item, edits.get(index)))
+        full = measured.sizes[index]
+        if index in edits:
+            full = yield from measured.sizes_of(rendered(conversation.reader, conversation.items[index], edits[index]))
+        sizes[index] = measured.sizes[index] - max(0, full - without)
     return sizes
 
 
 def resized(measured: Measure, edits: Edits) -> Generator[Effect, Any, dict[int, Tokens]]:
     """Tokens of each item that `edits` change, with those of an own item before it.  Raises PolicyError as `measure` does."""
+    if measured.resized is not None and measured.resized[0] is edits:
+        return measured.resized[1]
     found: dict[int, Tokens] = {}
     conversation = measured.conversation
     for index, edit in edits.by_item().items():
         found[index] = yield from measured.sizes_of(rendered(conversation.reader, conversation.items[index], edit))
+    measured.resized = edits, found
     return found

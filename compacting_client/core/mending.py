@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, cast
 
-from compacting_client.core.conversation import Message
+from compacting_client.core.conversation import ItemEdit, Message
 from compacting_client.core.edits import Inserted, Shortened, placed
 from compacting_client.core.tokens import dump, estimate
 from compacting_client.core.view import Choice, View
@@ -44,12 +44,24 @@ def asked(view: View) -> tuple[list[Shown], list[Message]]:
         if index in view.gone:
             continue
         shown += texts.get((index, "start"), ())
-        parts = edits[index].parts if index in edits else {}
+        edit = edits.get(index)
         for part, message in enumerate(conversation.neutral(index)):
-            now = {**message, "content": parts[part]} if part in parts else message
-            shown.append(Shown(_copy(now), index, part))
+            shown.append(Shown(_copy(message if edit is None else _now(message, part, edit)), index, part))
         shown += texts.get((index, "end"), ())
     return shown, [_copy(each.message) for each in shown]
+
+
+def _now(message: Message, part: int, edit: ItemEdit) -> Message:
+    """A message as it is sent by now."""
+    if part in edit.parts:
+        return {**message, "content": edit.parts[part]}
+    if not (edit.emptied and message.get("tool_calls")):
+        return message
+    calls = [
+        {**call, "function": {**call["function"], "arguments": "{}"}} if number in edit.emptied else call
+        for number, call in enumerate(message["tool_calls"])
+    ]
+    return {**message, "tool_calls": calls}
 
 
 def decided(view: View, shown: Sequence[Shown], copies: Sequence[Message], returned: Any) -> Choice | None:

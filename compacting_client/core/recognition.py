@@ -19,7 +19,7 @@ class Recognition:
     """What is known of one conversation.  Positions count its items that are no system messages.
 
     ``key`` names the conversation in a store; None where there is nothing to recognise it by.  ``failure``: why the store could not be asked.
-    ``lapsed``: what was in force until now, and drops what has to stay.
+    ``lapsed``: what was in force until now, and drops or clears what has to stay.
     """
 
     __slots__ = (
@@ -27,6 +27,7 @@ class Recognition:
         "_chain",
         "_conversation",
         "_memory_key",
+        "_moved",
         "_policy",
         "_portable",
         "_trace",
@@ -44,6 +45,7 @@ class Recognition:
         self._portable = portable
         self.history = self._trace.history
         self._asked: list[bytes] = []
+        self._moved: tuple[Entry, Edits] | None = None
         self._chain = Chain(measured.states if memory_key is None else None)
         self.key: str | None = None
         self.failure: Exception | None = None
@@ -76,7 +78,7 @@ class Recognition:
     def match(self, entries: Sequence[tuple[Entry, int]], pinned: set[int]) -> Generator[Effect, Any, Found | None]:
         """The newest entry that was made for this history; else the newest whose old part this history shares.
 
-        None where it drops what is pinned now: `lapsed` is that entry then.
+        None where it drops or clears what is pinned now: `lapsed` is that entry then.
         """
         size = len(self.history)
         lengths = {length for entry, _ in entries for length in (entry.length, entry.edited_at) if length <= size}
@@ -111,7 +113,9 @@ class Recognition:
 
     def edits(self, entry: Entry) -> Edits:
         """What an entry shortens and inserts, by indexes."""
-        return entry.edits.moved(self.index) if entry.edits else entry.edits
+        if self._moved is None or self._moved[0] is not entry:
+            self._moved = entry, entry.edits.moved(self.index) if entry.edits else entry.edits
+        return self._moved[1]
 
     def ages(self, entry: Entry, uses: int) -> dict[int, int]:
         """Item -> how many requests ago it went, when `entry` is used for the so-and-so-many-th time."""
@@ -128,6 +132,8 @@ class Recognition:
     def _applies(self, entry: Entry, pinned: set[int]) -> bool:
         exchanges, dropped = self._conversation.exchanges, set(self.items(entry))
         if any(not dropped.isdisjoint(exchanges.unit(unit)) for unit in pinned):
+            return False
+        if any(each.kind != "shortened" and exchanges.owner[each.at] in pinned for each in self.edits(entry).shortened):
             return False
         # a late result may have joined a unit that went without it: then the entry no longer holds
         return all(

@@ -22,7 +22,8 @@ Resize = Callable[[Edits], Generator[Effect, Any, list[float]]]
 class Choice:
     """What a policy wants: the units to drop (each by its first item), why it acted, and what it aimed at (tokens).
 
-    ``shortened``: tool results with other content.  ``inserted``: all texts that stand in the history from now on; None: those that did.
+    ``shortened``: tool results with other content, calls without arguments.  ``inserted``: all texts that stand in the history from now on;
+    None: those that did.
     """
 
     units: frozenset[int]
@@ -35,11 +36,11 @@ class Choice:
         return bool(self.units or self.shortened) or self.inserted is not None
 
     def then(self, later: Choice) -> Choice:
-        """Both, the later one on top."""
+        """Both, the later one on top; the trigger is that of the first which drops something, as the account of what went is told by it."""
         return replace(
             later,
             units=self.units | later.units,
-            trigger=self.trigger,
+            trigger=self.trigger if self.units or not later.units else later.trigger,
             shortened=(*self.shortened, *later.shortened),
             inserted=self.inserted if later.inserted is None else later.inserted,
         )

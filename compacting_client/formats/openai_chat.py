@@ -27,6 +27,7 @@ from compacting_client.formats.base import (
     given,
     kind,
 )
+from compacting_client.formats.calls import emptied
 
 __all__ = ["API", "FIELD", "check", "held", "read", "refused_binding", "usage", "write"]
 
@@ -249,7 +250,7 @@ class _Reader:
             content = [*start, *cast("Sequence[Any]", content), *end]
         elif edit.start or edit.end:
             content = "\n\n".join([*edit.start, *([str(content)] if content else []), *edit.end])
-        return {**fields, "content": content}
+        return {**fields, **(emptied(fields, edit.emptied) if edit.emptied else {}), "content": content}
 
     def own(self, texts: Sequence[str]) -> Any:
         return {"role": "user", "content": "\n\n".join(texts)}

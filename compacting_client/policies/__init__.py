@@ -2,8 +2,9 @@
 
 from compacting_client.policies.base import Policy
 from compacting_client.policies.chain import Chain
+from compacting_client.policies.clear_tool_results import ClearToolResults
 from compacting_client.policies.drop_oldest import DropOldest
 from compacting_client.policies.function import FunctionPolicy
 from compacting_client.policies.keep_turns import KeepTurns
 
-__all__ = ["Chain", "DropOldest", "FunctionPolicy", "KeepTurns", "Policy"]
+__all__ = ["Chain", "ClearToolResults", "DropOldest", "FunctionPolicy", "KeepTurns", "Policy"]

@@ -18,7 +18,8 @@ class Chain(Policy):
     """Each policy decides on what the one before left; all of it is one decision, with one account.
 
     ``Chain(KeepTurns(10), DropOldest(60_000))``: ten turns, and never more than the budget.  Functions are taken too.  The report holds the
-    request against the tightest of the budgets.  A chain in a chain is the same as its policies in that place.
+    request against the last of the budgets: each policy is the net below the ones before.  A chain in a chain is the same as its policies in
+    that place.
 
     Raises ConfigError for an empty chain, and for what is no policy.
     """
@@ -74,8 +75,8 @@ class Chain(Policy):
 
     @property
     def budget(self) -> float | None:
-        """The tightest."""
-        return min((policy.budget for policy in self._policies if policy.budget is not None), default=None)
+        """The last one: each policy acts on what those before it could not help."""
+        return next((policy.budget for policy in reversed(self._policies) if policy.budget is not None), None)
 
     @property
     def fingerprint(self) -> str:

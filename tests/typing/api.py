@@ -13,6 +13,7 @@ from typing_extensions import assert_type
 
 from compacting_client import (
     BudgetError,
+    ClearToolResults,
     CompactingError,
     CompactionApplied,
     CompactionRecovered,
@@ -45,6 +46,7 @@ def the_type_of_the_client_is_kept() -> None:
     """Whatever client goes in comes out, under every kind of policy."""
     assert_type(compacting(OpenAI(), 1000), OpenAI)
     assert_type(compacting(AsyncOpenAI(), DropOldest(1000)), AsyncOpenAI)
+    assert_type(compacting(OpenAI(), ClearToolResults(exclude_tools=["read_*"])), OpenAI)
     assert_type(compacting(AzureOpenAI(), False), AzureOpenAI)
     assert_type(compacting(AsyncAzureOpenAI(), None), AsyncAzureOpenAI)
     assert_type(compacting(Anthropic()), Anthropic)
@@ -147,3 +149,5 @@ def wrong_settings_are_refused(client: OpenAI) -> None:
     compacting(client, 1000, memory=dict)  # type: ignore[arg-type]
     compacting(client, 1000, pin=lambda: True)  # type: ignore[arg-type, misc]
     DropOldest(1000, 2)  # type: ignore[call-arg]
+    ClearToolResults(3, 1000)  # type: ignore[call-arg]
+    ClearToolResults(max_tokens="1000")  # type: ignore[arg-type]

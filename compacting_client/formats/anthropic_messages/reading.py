@@ -273,17 +273,29 @@ class _Reader:
         content = get(item, "content")
         given_blocks = [_written(content)] if isinstance(content, str) and content else list(content or ())
         blocks: list[Any] = []
-        results = 0
+        results = calls = 0
         for block in given_blocks:
             if kind(block) == "tool_result":
-                block = {**(as_dict(block) or {}), "content": edit.parts[results]} if results in edit.parts else block
+                block = _answering(block, results, edit) if results in edit.parts else block
                 results += 1
+            elif kind(block) == "tool_use":
+                block = {**(as_dict(block) or {}), "input": dict[str, Any]()} if calls in edit.emptied else block
+                calls += 1
             blocks.append(block)
         written = [*map(_written, edit.start), *blocks, *map(_written, edit.end)]
         return {**(as_dict(item) or {}), "content": written}
 
     def own(self, texts: Sequence[str]) -> Any:
         return {"role": "user", "content": [*map(_written, texts)]}
+
+
+def _answering(block: Any, number: int, edit: ItemEdit) -> Any:
+    """A result with other content; but one that loads tools, which are gone without it, is not cleared."""
+    content = get(block, "content")
+    parts = cast("Sequence[Any]", content) if isinstance(content, (list, tuple)) else ()
+    if number in edit.cleared and any(kind(part) == "tool_reference" for part in parts):
+        return block
+    return {**(as_dict(block) or {}), "content": edit.parts[number]}
 
 
 def _written(text: str) -> dict[str, Any]:

@@ -262,11 +262,16 @@ class _Reader:
 
     def edited(self, item: Any, edit: ItemEdit) -> Any:
         parts: list[Any] = []
-        responses = 0
+        responses = calls = 0
+        signed = any(field(part, "thoughtSignature") for part in parts_of(item))
         for part in parts_of(item):
             if kind_of(part) == "functionResponse":
-                part = _answering(part, edit.parts[responses]) if responses in edit.parts else part
+                alone = responses in edit.cleared
+                part = _answering(part, edit.parts[responses], alone=alone) if responses in edit.parts else part
                 responses += 1
+            elif kind_of(part) == "functionCall":
+                part = _with_data(part, args={}) if calls in edit.emptied and not signed else part
+                calls += 1
             parts.append(part)
         start, end = ([{"text": text} for text in texts] for texts in (edit.start, edit.end))
         return {**item, "parts": [*start, *parts, *end]}
@@ -275,14 +280,27 @@ class _Reader:
         return {"role": "user", "parts": [{"text": text} for text in texts]}
 
 
-def _answering(part: Mapping[str, Any], content: Any) -> dict[str, Any]:
-    """A function response with other content: a JSON object as it is, anything else as its result."""
-    name = next(name for name in part if camel(name) == "functionResponse")
+def _answering(part: Mapping[str, Any], content: Any, *, alone: bool) -> dict[str, Any]:
+    """A function response with other content: a JSON object as it is, anything else as its result; `alone`: without the media beside it."""
     try:
         found = json.loads(content) if isinstance(content, str) else content
     except ValueError:
         found = content
-    return {**part, name: {**part[name], "response": found if isinstance(found, dict) else {"result": content}}}
+    new = _with_data(part, response=found if isinstance(found, dict) else {"result": content})
+    return {
+        name: _without_parts(data) if alone and camel(name) == "functionResponse" else data
+        for name, data in new.items()
+    }
+
+
+def _with_data(part: Mapping[str, Any], **data: Any) -> dict[str, Any]:
+    """A part whose function call or response has other data."""
+    name = next(name for name in part if camel(name) in ("functionCall", "functionResponse") and part[name] is not None)
+    return {**part, name: {**(as_dict(part[name]) or {}), **data}}
+
+
+def _without_parts(response: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in response.items() if name != "parts"}
 
 
 def _call(call: Any, key: str) -> dict[str, Any]:

@@ -100,14 +100,11 @@ class File:
 def _checked(path: Any) -> Path:
     """`path`, absolute: the process may change its folder.  Raises ConfigError."""
     try:
-        name: Any = os.fspath(path)
+        found = Path(path).absolute()
     except TypeError:
-        name = None
-    if not isinstance(name, str) or not name:
-        raise ConfigError(f"path must be the path of a file, not {path!r}")
-    if name == ":memory:":
+        raise ConfigError(f"path must be the path of a file, not {path!r}") from None
+    if found.name == ":memory:":
         raise ConfigError("path must be the path of a file; memory.InProcess() remembers in the process")
-    found = Path(name).absolute()
     if found.is_dir() or not found.parent.is_dir():
-        raise ConfigError(f"path must be the path of a file in a folder that exists, not {path!r}")
+        raise ConfigError(f"path must be the path of a file, in a folder that exists, not {path!r}")
     return found

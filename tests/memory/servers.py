@@ -5,6 +5,7 @@ import socket
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
@@ -20,7 +21,7 @@ class RedisServer:
             free.bind(("127.0.0.1", 0))
             self.port: int = free.getsockname()[1]
         self.url = f"redis://127.0.0.1:{self.port}/0"
-        self.client = redis.Redis(port=self.port, decode_responses=True)
+        self.client: Any = redis.Redis(port=self.port, decode_responses=True)
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
 

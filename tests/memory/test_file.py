@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ def beside(path: Path) -> dict[str, int]:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[sqlite3.Connection]:
+def opened(path: Path) -> Generator[sqlite3.Connection, None, None]:
     """The database as another program sees it."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         yield connection

@@ -48,6 +48,12 @@ def test_different_entries_have_different_names(one: Entry, other: Entry) -> Non
 ENTRY = Entry(4, "d", (Gap(1, 3, 2),), 6, "e", "p", 2, Edits((Shortened(3, 0, "s"),), (Inserted(3, "own", "t"),)))
 
 
+ODD: list[Any] = ["4", None, -1, 4.0, True]
+NO_GAPS: list[Any] = [None, 4, [4], [["1", "3", "2"]], [[1, 2, 3, 4]], [[-1, 2, 3]]]
+NO_SHORTENED: list[Any] = [[[3, 0]], [["3", 0, "s"]]]
+NO_INSERTED: list[Any] = [[[3, "unplaced", "t"]], [[3, [], "t"]], [[3, "own", None]]]
+
+
 def changed(**fields: Any) -> str:
     """The text of an entry with other fields."""
     return json.dumps({**json.loads(encoded(ENTRY)), **fields})
@@ -59,12 +65,12 @@ def changed(**fields: Any) -> str:
         changed(v=2),
         changed(v=None),
         *("", "{", "null", "[]", "7", '"x"', "[" * 100_000, '{"v": 1}'),
-        *(changed(length=wrong) for wrong in ("4", None, -1, 4.0, True)),
-        *(changed(place=wrong) for wrong in ("4", -1, [])),
-        *(changed(policy=wrong) for wrong in (None, 4, ["p"])),
-        *(changed(gaps=wrong) for wrong in (None, 4, [4], [["1", "3", "2"]], [[1, 2, 3, 4]], [[-1, 2, 3]])),
-        *(changed(shortened=wrong) for wrong in ([[3, 0]], [["3", 0, "s"]])),
-        *(changed(inserted=wrong) for wrong in ([[3, "unplaced", "t"]], [[3, [], "t"]], [[3, "own", None]])),
+        *(changed(length=wrong) for wrong in ODD),
+        *(changed(place=wrong) for wrong in ODD if wrong is not None),
+        *(changed(policy=wrong) for wrong in NO_GAPS),
+        *(changed(gaps=wrong) for wrong in NO_GAPS),
+        *(changed(shortened=wrong) for wrong in NO_SHORTENED),
+        *(changed(inserted=wrong) for wrong in NO_INSERTED),
     ],
     ids=lambda written: written[:60],
 )

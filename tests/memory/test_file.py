@@ -144,10 +144,13 @@ def lengths():
 
 store = memory.File(sys.argv[1])
 store.remember("a", entry(1))
+of_parent = store._database._of_thread.opened.connection
 child = os.fork()
 if child == 0:
     store.remember("a", entry(2))
     assert lengths() == [2, 1]
+    assert store._database._of_thread.opened.connection is not of_parent
+    of_parent.total_changes  # would raise if it had been closed
     sys.exit()
 assert os.waitpid(child, 0)[1] == 0
 store.remember("a", entry(3))
@@ -157,7 +160,7 @@ assert lengths() == [3, 2, 1]
 
 @posix
 def test_a_fork_opens_its_own_connection(path: Path) -> None:
-    """Parent and child go on with the same store, and the child's end disturbs nothing."""
+    """Parent and child go on with the same store; the child neither uses nor closes what the parent opened, and its end disturbs nothing."""
     subprocess.run([sys.executable, "-c", FORK, path], cwd=Path(__file__).parents[2], timeout=60, check=True)
     assert lengths(memory.File(path)) == [3, 2, 1]
 

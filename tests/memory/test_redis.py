@@ -156,6 +156,9 @@ def test_a_server_that_never_answers_is_given_up() -> None:
         url = f"redis://127.0.0.1:{deaf.getsockname()[1]}"
         with pytest.raises(redis.TimeoutError):
             memory.Redis(url).recall("a")
+        settings = memory.Redis(url)._client.connection_pool.connection_kwargs
+        assert settings["socket_connect_timeout"] == settings["socket_timeout"] == 0.5
+        assert settings["retry"]._retries == 0
         own = memory.Redis(f"{url}?socket_timeout=7")
         assert own._client.connection_pool.connection_kwargs["socket_timeout"] == 7
 

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from compacting_client import ConfigError, memory
+from compacting_client.memory import database
 from tests.memory.test_serial import entries
 from tests.memory.workers import entry, in_processes, write
 
@@ -23,7 +24,7 @@ calls = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(calls=calls, known=st.lists(entries, min_size=5, max_size=5))
 def test_it_answers_as_the_store_in_the_process(opened: Callable[..., Any], calls: list[Any], known: list[Any]) -> None:
     """After any calls, both know the same entries, in the same order, used as often."""
@@ -57,8 +58,9 @@ def test_nothing_is_lost_among_processes(place: str, opened: Callable[..., Any])
         assert {each.length: uses for each, uses in found} == dict.fromkeys(range(4), 4)
 
 
-def test_nothing_is_lost_among_threads(opened: Callable[..., Any]) -> None:
+def test_nothing_is_lost_among_threads(opened: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Eight threads begin at once on a store that nobody used before."""
+    monkeypatch.setattr(database, "_BUSY", 60)
     store, together = opened(), threading.Barrier(8)
 
     def work(number: int) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Generator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import finalize
 
 if TYPE_CHECKING:
     import sqlite3
@@ -27,18 +28,22 @@ _inherited: list[sqlite3.Connection] = []  # of the parent process: even closing
 
 
 class _Opened:
-    """A connection, the process that made it, and the file that it was made to."""
+    """A connection, the process that made it, and the file that it was made to.  It is closed when this is let go of."""
 
-    __slots__ = ("connection", "file", "process")
+    __slots__ = ("__weakref__", "connection", "file", "process")
 
     def __init__(self, connection: sqlite3.Connection, file: tuple[int, int] | None) -> None:
         self.connection, self.file, self.process = connection, file, os.getpid()
+        finalize(
+            self, _let_go, connection, self.process
+        )  # as __del__ it would come after the connection's own, which warns
 
-    def __del__(self) -> None:
-        if self.process == os.getpid():
-            self.connection.close()
-        else:
-            _inherited.append(self.connection)
+
+def _let_go(connection: sqlite3.Connection, process: int) -> None:
+    if process == os.getpid():
+        connection.close()
+    else:
+        _inherited.append(connection)
 
 
 class Database:

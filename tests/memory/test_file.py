@@ -72,6 +72,16 @@ def test_it_outlives_the_object(path: Path) -> None:
     assert lengths(memory.File(str(path))) == [1]
 
 
+def test_it_is_closed_with_what_holds_it(path: Path) -> None:
+    """In a circle of objects, as clients are, too: without a ResourceWarning, which Python 3.13 gives for a connection that is not closed."""
+    circle: list[Any] = [memory.File(path)]
+    circle[0].remember("a", entry(1))
+    circle.append(circle)
+    del circle
+    gc.collect()
+    assert set(beside(path)) == {"memory.db"}
+
+
 def test_a_thread_takes_its_connection_with_it(path: Path) -> None:
     """Threads that end leave nothing open."""
     store = memory.File(path)

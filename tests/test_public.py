@@ -27,7 +27,7 @@ NAMES = {
     "memory",
 }
 TESTING = {"EventCapture", "Failure", "Part", "Provider", "Recorded", "Script", "Thinking", "ToolCall"}
-MEMORY = {"InProcess", "Store"}
+MEMORY = {"File", "InProcess", "Redis", "Store"}
 
 
 def public(module: ModuleType) -> set[str]:

@@ -4,11 +4,14 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 from anthropic import Anthropic, AnthropicFoundry, AsyncAnthropic
 from openai import AsyncAzureOpenAI, AsyncOpenAI, AzureOpenAI, OpenAI
 from openai.types.chat import ChatCompletion
+from redis import Redis
+from redis.asyncio import Redis as AsyncRedis
 from typing_extensions import assert_type
 
 from compacting_client import (
@@ -85,6 +88,16 @@ def callbacks_are_typed(client: OpenAI) -> None:
     compacting(client, 1000, memory=memory.InProcess(max_conversations=10), on_unfit="raise", strict=True)
 
 
+def stores_fit(client: OpenAI, server: Redis, path: Path) -> None:
+    """Each store of the library is a Store; a file is given as text or path, a server as URL or client."""
+    compacting(client, 1000, memory=memory.File("memory.db"))
+    compacting(client, 1000, memory=memory.File(path, ttl=3600))
+    compacting(client, 1000, memory=memory.Redis("redis://localhost", ttl=3600, namespace="app"))
+    compacting(client, 1000, memory=memory.Redis(server))
+    stores: list[memory.Store] = [memory.InProcess(), memory.File("memory.db"), memory.Redis(server)]
+    assert_type(stores[0].forget(), None)
+
+
 def the_handle_is_typed(client: AsyncAnthropic) -> None:
     """`control` knows the client's type, and gives it back."""
     handle = control(client)
@@ -141,12 +154,14 @@ def the_provider_of_tests_is_typed() -> None:
 
 
 # What must not pass: an unused ignore is an error in both checkers, so each line proves that it is refused.
-def wrong_settings_are_refused(client: OpenAI) -> None:
-    """A text as budget, a misspelt option, a function of the wrong kind, an unknown choice."""
+def wrong_settings_are_refused(client: OpenAI, aserver: AsyncRedis) -> None:
+    """A text as budget, a misspelt option, a function of the wrong kind, an unknown choice, an asyncio client of a store."""
     compacting(client, "1000")  # type: ignore[arg-type]
     compacting(client, 1000, on_unfit="drop")  # type: ignore[arg-type]
     compacting(client, 1000, on_droped=print)  # type: ignore[call-arg]
     compacting(client, 1000, memory=dict)  # type: ignore[arg-type]
+    memory.Redis(aserver)  # type: ignore[arg-type]
+    memory.File(b"memory.db")  # type: ignore[arg-type]
     compacting(client, 1000, pin=lambda: True)  # type: ignore[arg-type, misc]
     DropOldest(1000, 2)  # type: ignore[call-arg]
     ClearToolResults(3, 1000)  # type: ignore[call-arg]

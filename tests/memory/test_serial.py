@@ -19,9 +19,10 @@ values = st.recursive(
     max_leaves=8,
 )
 gaps = st.builds(Gap, numbers, numbers, numbers)
+kinds = st.sampled_from(["shortened", "cleared", "emptied"])
 edits = st.builds(
     Edits,
-    st.lists(st.builds(Shortened, numbers, numbers, values), max_size=3).map(tuple),
+    st.lists(st.builds(Shortened, numbers, numbers, values, kinds), max_size=3).map(tuple),
     st.lists(st.builds(Inserted, numbers, st.sampled_from(["start", "end", "own"]), text), max_size=3).map(tuple),
 )
 entries = st.builds(
@@ -50,7 +51,7 @@ ENTRY = Entry(4, "d", (Gap(1, 3, 2),), 6, "e", "p", 2, Edits((Shortened(3, 0, "s
 
 ODD: list[Any] = ["4", None, -1, 4.0, True]
 NO_GAPS: list[Any] = [None, 4, [4], [["1", "3", "2"]], [[1, 2, 3, 4]], [[-1, 2, 3]]]
-NO_SHORTENED: list[Any] = [[[3, 0]], [["3", 0, "s"]]]
+NO_SHORTENED: list[Any] = [[[3, 0]], [["3", 0, "cleared", "s"]], [[3, 0, "other", "s"]]]
 NO_INSERTED: list[Any] = [[[3, "unplaced", "t"]], [[3, [], "t"]], [[3, "own", None]]]
 
 

@@ -182,8 +182,8 @@ def _dropped(outcome: Outcome, unit: int, request_id: str) -> ContentDropped:
     age = outcome.ages[unit]
     trigger = outcome.choice.trigger if outcome.choice is not None and age == 0 else None
     facts = _facts(outcome, tuple(outcome.conversation.exchanges.unit(unit)))
-    summarised = age == 0 and outcome.choice is not None and outcome.choice.summary is not None
-    reason = "summarised" if summarised and outcome.choice.lasting else _REASONS.get(trigger, str(trigger))
+    summarised = age == 0 and outcome.summary is not None and outcome.summary.text is not None
+    reason = "summarised" if summarised else _REASONS.get(trigger, str(trigger))
     return ContentDropped(request_id=request_id, reason=reason, since=age, **facts)
 
 

@@ -110,7 +110,10 @@ def test_another_spelling_is_the_same_history(spelling: str, store: Any) -> None
 
     def history() -> list[dict[str, Any]]:
         call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"a": 1, "b": 2}'}}
-        loop: list[dict[str, Any]] = [{"role": "assistant", "content": None, "tool_calls": [call]}, {"role": "tool", "content": "r"}]
+        loop: list[dict[str, Any]] = [
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "content": "r"},
+        ]
         talk = [{"role": role, "content": "word " * 40} for role in ("assistant", "user") * 20]
         return [{"role": "user", "content": "q"}, *loop, *talk]
 

@@ -2,6 +2,7 @@
 
 from compacting_client import memory
 from compacting_client.control import Control, control
+from compacting_client.core.summaries import SummaryRequest
 from compacting_client.errors import BudgetError, CompactingError, ConfigError, PolicyError, UnsupportedClientError
 from compacting_client.events import (
     CompactionApplied,
@@ -12,9 +13,11 @@ from compacting_client.events import (
     ContentReplaced,
     ContentReused,
     Event,
+    SummaryCreated,
+    SummaryFailed,
 )
 from compacting_client.plain import acompact_with_summary, compact, compact_with_summary, estimate_tokens
-from compacting_client.policies import Chain, ClearToolResults, DropOldest, KeepTurns, Policy
+from compacting_client.policies import Chain, ClearToolResults, DropOldest, KeepTurns, Policy, Summarize
 from compacting_client.report import Report
 from compacting_client.wrap import compacting, is_compacting
 
@@ -38,6 +41,10 @@ __all__ = [
     "Policy",
     "PolicyError",
     "Report",
+    "Summarize",
+    "SummaryCreated",
+    "SummaryFailed",
+    "SummaryRequest",
     "UnsupportedClientError",
     "acompact_with_summary",
     "compact",

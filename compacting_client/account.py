@@ -9,7 +9,8 @@ from typing import Any
 
 from compacting_client.core.compaction import Outcome, unchanged
 from compacting_client.core.conversation import called
-from compacting_client.core.tokens import dump
+from compacting_client.core.summaries import summary_of
+from compacting_client.core.tokens import dump, estimate
 from compacting_client.events import (
     CompactionApplied,
     CompactionRejected,
@@ -17,15 +18,29 @@ from compacting_client.events import (
     ContentReplaced,
     ContentReused,
     Event,
+    SummaryCreated,
+    SummaryFailed,
 )
 from compacting_client.formats.base import Format
 from compacting_client.report import Figures, Report, Verdict
 
-__all__ = ["applied", "details", "figures", "fill", "fresh_events", "memory_failed", "rejected", "uncut", "verdicts"]
+__all__ = [
+    "applied",
+    "details",
+    "figures",
+    "fill",
+    "fresh_events",
+    "memory_failed",
+    "rejected",
+    "summary_told",
+    "uncut",
+    "verdicts",
+]
 
 _THOUGHT_BEFORE = "thinking from before an edit"
 _REASONS = {
     "tokens": "over the token budget",
+    "messages": "older than the kept messages",
     "turns": "older than the kept turns",
     "tool_results": "completed tool sequence",
     "policy": "decided by the policy",
@@ -37,6 +52,7 @@ def fill(report: Report, outcome: Outcome, budget: float | None) -> None:
     """Put an outcome into the report.  What takes counting is counted when somebody reads it."""
     report.changed = bool(outcome.plan)
     report.reason = outcome.reason
+    report.summary = next((text for each in outcome.plan.edits.inserted if (text := summary_of(each.text))), None)
     report.trigger = outcome.choice.trigger if outcome.choice is not None else None
     if outcome.plan:
         report.fits = budget is None or outcome.tokens_after <= budget
@@ -119,6 +135,17 @@ def rejected(outcome: Outcome, request_id: str) -> list[CompactionRejected]:
     ]
 
 
+def summary_told(outcome: Outcome, request_id: str) -> list[Event]:
+    """The event of a summary that was made, or failed to be."""
+    made = outcome.summary
+    if made is None or (made.text is None and made.error is None):
+        return []
+    if made.text is None:
+        return [SummaryFailed(request_id=request_id, error=str(made.error), duration_ms=made.duration_ms)]
+    tokens = estimate(made.text)
+    return [SummaryCreated(request_id=request_id, tokens=tokens, duration_ms=made.duration_ms)]
+
+
 def memory_failed(error: Exception, request_id: str, instead: str) -> CompactionRejected:
     """The event of a store that raised."""
     return CompactionRejected(request_id=request_id, rules=("memory", type(error).__name__), instead=instead)
@@ -165,7 +192,9 @@ def _dropped(outcome: Outcome, unit: int, request_id: str) -> ContentDropped:
     age = outcome.ages[unit]
     trigger = outcome.choice.trigger if outcome.choice is not None and age == 0 else None
     facts = _facts(outcome, tuple(outcome.conversation.exchanges.unit(unit)))
-    return ContentDropped(request_id=request_id, reason=_REASONS.get(trigger, str(trigger)), since=age, **facts)
+    summarised = age == 0 and outcome.summary is not None and outcome.summary.text is not None
+    reason = "summarised" if summarised else _REASONS.get(trigger, str(trigger))
+    return ContentDropped(request_id=request_id, reason=reason, since=age, **facts)
 
 
 def _emptied(outcome: Outcome, request_id: str) -> list[ContentDropped]:

@@ -19,6 +19,8 @@ __all__ = [
     "ContentReused",
     "Event",
     "Level",
+    "SummaryCreated",
+    "SummaryFailed",
 ]
 
 Level = Literal["debug", "info", "warning", "error"]
@@ -137,6 +139,26 @@ class ContentReused(Event):
     kind: str
     age: int
     tokens_saved: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class SummaryCreated(Event):
+    """A summary was made.  ``tokens``: of its text, by the default estimate; ``duration_ms``: what it took."""
+
+    name: ClassVar[str] = "summary.created"
+    level: ClassVar[Level] = "info"
+    tokens: float
+    duration_ms: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class SummaryFailed(Event):
+    """A summariser failed.  ``error``: the class of its error, "TimeoutError", or "NoText" where it returned none."""
+
+    name: ClassVar[str] = "summary.failed"
+    level: ClassVar[Level] = "warning"
+    error: str
+    duration_ms: float
 
 
 @dataclass(frozen=True, kw_only=True)

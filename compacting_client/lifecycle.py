@@ -166,6 +166,7 @@ class _Request:
         if outcome is None:
             return [_skipped(report)] if not self.failed else []
         found: list[Event] = [*account.rejected(outcome, report.request_id)]
+        found.extend(account.summary_told(outcome, report.request_id))
         if outcome.known.failure is not None:
             found.append(account.memory_failed(outcome.known.failure, report.request_id, "decided without memory"))
         if not report.changed:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +18,7 @@ from compacting_client.policies import Policy
 from compacting_client.recent import Recent
 from compacting_client.report import Report
 from compacting_client.settings import Settings
+from compacting_client.summarizers import Attempts
 
 __all__ = ["Scope", "Session"]
 
@@ -39,20 +40,21 @@ _last: ContextVar[Mapping[Session, Report] | None] = ContextVar("compacting_clie
 class Session:
     """The state behind a wrapped client.  `derive` gives one that shares memory and reports."""
 
-    __slots__ = ("__weakref__", "_family", "log", "recent", "reports", "settings")
+    __slots__ = ("__weakref__", "_family", "attempts", "log", "recent", "reports", "settings")
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.log = Log(settings.logger)
         self.reports = Reports()
-        self.recent = Recent()
+        self.recent, self.attempts = Recent(), Attempts()
         self._family = self
 
     def derive(self, policy: Policy | None, *, is_async: bool | None = None) -> Session:
         """The same session under another policy, or for a client whose calls are awaited."""
         awaited = self.settings.is_async if is_async is None else is_async
         other = Session(replace(self.settings, policy=policy, is_async=awaited))
-        other.reports, other.recent, other._family = self.reports, self.recent, self._family
+        other.reports, other.recent, other.attempts = self.reports, self.recent, self.attempts
+        other._family = self._family
         return other
 
     def policy(self) -> Policy | None:
@@ -65,6 +67,10 @@ class Session:
     def previews(self) -> bool:
         """Whether this call is a preview: nothing may be sent or stored, by whatever wrapped client."""
         return any(scope.preview for scope in _scopes.get())
+
+    def unwatched(self) -> AbstractContextManager[None]:
+        """In force while a function of the caller's makes a summary: its own requests through this client leave as they are."""
+        return self.scope(policy=(None,))
 
     def related(self, other: Session) -> bool:
         """Whether both come from one call of `compacting()`."""

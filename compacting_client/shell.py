@@ -7,12 +7,13 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from compacting_client.core.effects import Ask, Recall, Remember, Reuse
+from compacting_client.core.effects import Ask, Recall, Remember, Reuse, Summarise
 from compacting_client.errors import PolicyError
 from compacting_client.events import ContentDropped, ContentReused, Event
 from compacting_client.lifecycle import Deliver, Finish, Send, Steps, Tell
 from compacting_client.report import Report
 from compacting_client.session import Session
+from compacting_client.summarizers import NOT_ASKED, asummarised, summarised
 
 __all__ = ["afinish", "arun", "ask", "finish", "run"]
 
@@ -38,6 +39,11 @@ def run(steps: Steps, session: Session, send: Callable[[Any], Any], deliver: Cal
                 case Tell() | Finish():
                     for name, callback, event in _listeners(session, step):
                         _guard(session, name, callback, event)
+                case Summarise() if session.previews():
+                    answer = NOT_ASKED
+                case Summarise():
+                    with session.unwatched():
+                        answer = summarised(step, session.attempts)
                 case Recall() | Remember() | Reuse():
                     answer = _stored(session, step)
         except BaseException as raised:  # noqa: BLE001 - thrown in where the step was asked for, a cancellation too
@@ -70,6 +76,11 @@ async def arun(
                 case Tell() | Finish():
                     for name, callback, event in _listeners(session, step):
                         await _aguard(session, name, callback, event)
+                case Summarise() if session.previews():
+                    answer = NOT_ASKED
+                case Summarise():
+                    with session.unwatched():
+                        answer = await asummarised(step, session.attempts)
                 case Recall() | Remember() | Reuse():
                     blocking = getattr(session.settings.memory, "blocking", True)
                     answer = await asyncio.to_thread(_stored, session, step) if blocking else _stored(session, step)

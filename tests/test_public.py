@@ -15,6 +15,10 @@ NAMES = {
     *("compact", "compact_with_summary", "acompact_with_summary", "estimate_tokens"),
     *(
         "Report",
+        "Summarize",
+        "SummaryCreated",
+        "SummaryFailed",
+        "SummaryRequest",
         "Event",
         "CompactionSkipped",
         "CompactionApplied",
@@ -23,6 +27,7 @@ NAMES = {
         "ContentReused",
     ),
     *("CompactionRecovered", "CompactionRejected"),
+    *("Summarize", "SummaryRequest", "SummaryCreated", "SummaryFailed"),
     *("CompactingError", "ConfigError", "PolicyError", "BudgetError", "UnsupportedClientError"),
     "memory",
 }

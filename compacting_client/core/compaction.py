@@ -17,6 +17,7 @@ from compacting_client.core.plan import NOTHING, Plan
 from compacting_client.core.prefix import Entry, Found
 from compacting_client.core.recent import Recent
 from compacting_client.core.recognition import Recognition
+from compacting_client.core.summaries import Summarised
 from compacting_client.core.view import Choice, View, base_pins
 
 __all__ = ["Decides", "Outcome", "Question", "compaction", "unchanged", "without_thinking"]
@@ -70,6 +71,7 @@ class Outcome:
     ``edited``    item index -> its tokens after it was shortened or extended, with those of an own item before it
     ``found``     the remembered entry in force
     ``rejected``  (rules, what was done instead) for each plan that failed its check
+    ``summary``   the one that was asked for with this request
     ``commit``    what the memory is to be told once the provider has accepted the request
     """
 
@@ -85,6 +87,7 @@ class Outcome:
     found: Found | None = None
     rejected: list[tuple[tuple[str, ...], str]] = field(default_factory=list[tuple[tuple[str, ...], str]])
     commit: Remember | Reuse | None = None
+    summary: Summarised | None = None
 
     @property
     def reused(self) -> Entry | None:
@@ -160,9 +163,10 @@ def compaction(question: Question) -> Generator[Effect, Any, Outcome]:
     found = yield from known.match(entries, pinned)
     yield from _decide(question, outcome, pinned, found)
     if outcome.plan and known.key is not None:
-        if outcome.choice is None and outcome.own is not None:
+        lasting = outcome.choice is None or outcome.choice.lasting
+        if outcome.own is not None and (outcome.choice is None or not lasting):
             outcome.commit = Reuse(known.key, outcome.own)
-        else:
+        elif lasting:
             place = known.position(outcome.plan.strip[0]) if outcome.plan.strip else None
             entry = yield from known.remembered(outcome.plan, outcome.since, place)
             outcome.commit = Remember(known.key, entry, outcome.own)
@@ -200,6 +204,7 @@ def _decide(
     for entry in (found, None) if found is not None else (None,):
         view = yield from _view(outcome, pinned, entry)
         choice, outcome.reason = yield from _chosen(question, view)
+        outcome.summary = outcome.summary or (choice.summary if choice is not None else None)
         for attempt in _ladder(view, choice, entry):
             if (yield from _accepted(question, outcome, attempt, found)):
                 return
@@ -261,7 +266,7 @@ def _view(outcome: Outcome, pinned: set[int], entry: Found | None) -> Generator[
     gone = known.items(entry.entry) if entry is not None else ()
     edits = known.edits(entry.entry) if entry is not None else NO_EDITS
     sizes = (yield from resize(edits)) if edits else None
-    return View(measured, pinned, gone, edits, sizes, resize)
+    return View(measured, pinned, gone, edits, sizes, resize, known.key)
 
 
 def _chosen(question: Question, view: View) -> Generator[Effect, Any, tuple[Choice | None, str | None]]:

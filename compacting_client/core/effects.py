@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from compacting_client.core.prefix import Entry
+from compacting_client.core.summaries import SummaryRequest
 
-__all__ = ["Ask", "Effect", "Recall", "Remember", "Reuse"]
+__all__ = ["Ask", "Effect", "Recall", "Remember", "Reuse", "Summarise"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,4 +48,17 @@ class Reuse:
     entry: Entry
 
 
-Effect = Ask | Recall | Remember | Reuse
+@dataclass(frozen=True, slots=True)
+class Summarise:
+    """Have a summary made, within `timeout` seconds.  Answer: Summarised.
+
+    ``key`` names the conversation: where a summariser failed, the next requests of it are answered at once, without a text and without an error.
+    """
+
+    key: str | None
+    summarizer: Callable[[SummaryRequest], Any]
+    request: SummaryRequest
+    timeout: float
+
+
+Effect = Ask | Recall | Remember | Reuse | Summarise

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from compacting_client.core.conversation import SYSTEM, Conversation
 from compacting_client.core.edits import NO_EDITS, Edits, Inserted, Shortened
 from compacting_client.core.effects import Effect
+from compacting_client.core.summaries import Summarised
 from compacting_client.errors import PolicyError
 
 __all__ = ["Choice", "Resize", "Sizes", "View", "base_pins"]
@@ -24,6 +25,7 @@ class Choice:
 
     ``shortened``: tool results with other content, calls without arguments.  ``inserted``: all texts that stand in the history from now on;
     None: those that did.
+    ``summary``: the one that was made for it, or failed to be; ``lasting``: whether later requests are to begin with it too.
     """
 
     units: frozenset[int]
@@ -31,6 +33,8 @@ class Choice:
     target: float | None = None
     shortened: tuple[Shortened, ...] = ()
     inserted: tuple[Inserted, ...] | None = None
+    summary: Summarised | None = None
+    lasting: bool = True
 
     def __bool__(self) -> bool:
         return bool(self.units or self.shortened) or self.inserted is not None
@@ -43,6 +47,8 @@ class Choice:
             trigger=self.trigger if self.units or not later.units else later.trigger,
             shortened=(*self.shortened, *later.shortened),
             inserted=self.inserted if later.inserted is None else later.inserted,
+            summary=later.summary or self.summary,
+            lasting=self.lasting and later.lasting,
         )
 
 
@@ -78,10 +84,11 @@ class View:
     """The present state of one history.  A unit is named by the index of its first item.
 
     ``sizes[i]`` tokens of item *i*; ``overhead`` tokens of the system prompt and the tools; ``total`` tokens of all that is still there;
-    ``gone`` item indexes that are gone already; ``pinned`` units that stay, whatever the policy says; ``edits`` what was shortened and inserted.
+    ``gone`` item indexes that are gone already; ``pinned`` units that stay, whatever the policy says; ``edits`` what was shortened and inserted;
+    ``key`` names the conversation, where it can be recognised.
     """
 
-    __slots__ = ("_measured", "_resize", "_sizes", "_total", "_units", "conversation", "edits", "gone", "pinned")
+    __slots__ = ("_measured", "_resize", "_sizes", "_total", "_units", "conversation", "edits", "gone", "key", "pinned")
 
     def __init__(  # noqa: PLR0917 - made in two places
         self,
@@ -91,10 +98,11 @@ class View:
         edits: Edits = NO_EDITS,
         sizes: Sequence[float] | None = None,
         resize: Resize | None = None,
+        key: str | None = None,
     ) -> None:
         self._measured, self.conversation = measured, measured.conversation
         self.pinned, self.gone = frozenset(pinned), frozenset(gone)
-        self.edits, self._sizes, self._resize = edits, sizes, resize
+        self.edits, self._sizes, self._resize, self.key = edits, sizes, resize, key
         self._units: list[int] | None = None
         self._total: float | None = None
 
@@ -124,7 +132,9 @@ class View:
 
     def holding(self, units: Iterable[int]) -> View:
         """The same with some more units pinned."""
-        return View(self._measured, self.pinned.union(units), self.gone, self.edits, self._sizes, self._resize)
+        return View(
+            self._measured, self.pinned.union(units), self.gone, self.edits, self._sizes, self._resize, self.key
+        )
 
     def units(self) -> list[int]:
         """The units that are there, oldest first, system messages aside."""
@@ -162,7 +172,7 @@ class View:
         sizes = self._sizes
         if self._resize is not None and edits != self.edits:
             sizes = yield from self._resize(edits)
-        return View(self._measured, self.pinned, gone, edits, sizes, self._resize)
+        return View(self._measured, self.pinned, gone, edits, sizes, self._resize, self.key)
 
     def settled(self, choice: Any) -> Choice | None:
         """A policy's answer without what is pinned, mended for a provider that wants a user turn first.  Raises PolicyError for what is none."""

@@ -6,5 +6,6 @@ from compacting_client.policies.clear_tool_results import ClearToolResults
 from compacting_client.policies.drop_oldest import DropOldest
 from compacting_client.policies.function import FunctionPolicy
 from compacting_client.policies.keep_turns import KeepTurns
+from compacting_client.policies.summarize import Summarize
 
-__all__ = ["Chain", "ClearToolResults", "DropOldest", "FunctionPolicy", "KeepTurns", "Policy"]
+__all__ = ["Chain", "ClearToolResults", "DropOldest", "FunctionPolicy", "KeepTurns", "Policy", "Summarize"]

@@ -18,6 +18,7 @@ from compacting_client.policies import Policy
 from compacting_client.recent import Recent
 from compacting_client.report import Report
 from compacting_client.settings import Settings
+from compacting_client.windows import Windows
 
 __all__ = ["Scope", "Session"]
 
@@ -39,13 +40,14 @@ _last: ContextVar[Mapping[Session, Report] | None] = ContextVar("compacting_clie
 class Session:
     """The state behind a wrapped client.  `derive` gives one that shares memory and reports."""
 
-    __slots__ = ("__weakref__", "_family", "log", "recent", "reports", "settings")
+    __slots__ = ("__weakref__", "_family", "log", "recent", "reports", "settings", "windows")
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.log = Log(settings.logger)
         self.reports = Reports()
         self.recent = Recent()
+        self.windows = Windows(settings.windows)
         self._family = self
 
     def derive(self, policy: Policy | None, *, is_async: bool | None = None) -> Session:
@@ -53,6 +55,7 @@ class Session:
         awaited = self.settings.is_async if is_async is None else is_async
         other = Session(replace(self.settings, policy=policy, is_async=awaited))
         other.reports, other.recent, other._family = self.reports, self.recent, self._family
+        other.windows = self.windows
         return other
 
     def policy(self) -> Policy | None:

@@ -17,9 +17,10 @@ from compacting_client.core.plan import Plan
 from compacting_client.core.window import Window
 from compacting_client.events import CompactionRecovered, CompactionRejected, Event
 from compacting_client.formats.base import Format, TooLong
-from compacting_client.policies import DropOldest, Policy
+from compacting_client.policies import Policy
 from compacting_client.report import Report
 from compacting_client.session import Session
+from compacting_client.settings import policy_of
 from compacting_client.steps import Send, Steps, Tell
 from compacting_client.windows import Learned, counted
 
@@ -68,8 +69,8 @@ def ahead(request: Sent) -> Generator[Effect, Any, None]:
 
 def recovered(request: Sent, error: Exception) -> Steps:
     """The response to a second request; raises `error` where none would help, and the second one's own error where that is refused too."""
-    outcome, question = request.outcome, request.question
-    if outcome is None or question is None or not request.session.settings.recover:
+    outcome, question, policy = request.outcome, request.question, request.policy
+    if outcome is None or question is None or policy is None or not request.session.settings.recover:
         raise error
     status, body, code = _said(error)
     if request.wire.refused_binding(status, str(error)):
@@ -77,13 +78,14 @@ def recovered(request: Sent, error: Exception) -> Steps:
     found = request.wire.too_long(status, body, code)
     if found is None:
         raise error
-    return (yield from _shorter(request, question, outcome, error, found))
+    return (yield from _shorter(request, question, outcome, policy, error, found))
 
 
-def _shorter(request: Sent, question: Question, outcome: Outcome, error: Exception, found: TooLong) -> Steps:
-    report, policy, told = request.report, question.policy, _told(request)
+def _shorter(  # noqa: PLR0917 - all that there is
+    request: Sent, question: Question, outcome: Outcome, policy: Policy, error: Exception, found: TooLong
+) -> Steps:
+    report, told = request.report, _told(request)
     learned, limit = _taught(request, outcome, found)
-    assert isinstance(policy, Policy)
     if limit is None or not (yield from shortened(question, outcome, _dropping(policy, limit))):
         report.reason = outcome.reason
         yield Tell([_in_vain(report)])
@@ -134,7 +136,10 @@ def _without_thinking(request: Sent, outcome: Outcome, error: Exception) -> Step
 
 
 def _dropping(policy: Policy, limit: float) -> Policy:
-    return policy.rescue(DropOldest(max(1, int(limit))))
+    """What drops the oldest down to below a limit, as under this policy."""
+    dropping = policy_of(max(1, int(limit)))
+    assert dropping is not None
+    return policy.rescue(dropping)
 
 
 def _fill(request: Sent, outcome: Outcome) -> None:

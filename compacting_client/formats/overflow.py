@@ -86,8 +86,8 @@ COMPATIBLE = (
     # llama.cpp: "request (13392 tokens) exceeds the available context size (8192 tokens)", type exceed_context_size_error, n_prompt_tokens, n_ctx
     _wording(
         r"(?:request \((?P<requested>\d+) tokens\) )?exceeds the available context size(?: \((?P<limit>\d+) tokens\))?"
-        r"|\bexceed_context_size_error\b"
     ),
+    _wording(r"\bexceed_context_size_error\b"),
     # recorded (Ollama's cloud): "prompt too long; exceeded max context length by 1119046 tokens"; ollama/ollama#17889
     _wording(r"prompt too long; exceeded (?:max )?context length(?: by (?P<excess>\d+) tokens)?"),
     # Mistral (badlogic/pi-mono): "Prompt contains 65673 tokens and 0 draft tokens, too large for model with 32768 maximum context length"
@@ -103,11 +103,8 @@ COMPATIBLE = (
     # Moonshot (badlogic/pi-mono): "Your request exceeded model token limit: 262144 (requested: 300000)"
     _wording(r"exceeded model token limit: (?P<limit>\d+)(?: \(requested: (?P<requested>\d+)\))?"),
     # Copilot (badlogic/pi-mono): "prompt token count of 70000 exceeds the limit of 64000", code model_max_prompt_tokens_exceeded
-    _wording(
-        r"prompt token count of (?P<requested>\d+) exceeds the limit of (?P<limit>\d+)"
-        r"|\bmodel_max_prompt_tokens_exceeded\b",
-        shared=False,
-    ),
+    _wording(r"prompt token count of (?P<requested>\d+) exceeds the limit of (?P<limit>\d+)", shared=False),
+    _wording(r"\bmodel_max_prompt_tokens_exceeded\b", shared=False),
     # LM Studio (lmstudio-ai/lmstudio-bug-tracker#546): "Trying to keep the first 111490 tokens when context the overflows. However, the model
     # is loaded with context length of only 32768 tokens"; the tokens to keep are no input size
     _wording(r"keep the first \d+ tokens when context the overflows(?:.{0,80}?context length of only (?P<limit>\d+))?"),

@@ -1,5 +1,6 @@
 """Anthropic messages: `reading` shows a body as a conversation, `rules` says what the API refuses, `thinking` knows signed
-thinking, `limits` the window."""
+thinking, `limits` the window.
+"""
 
 from compacting_client.formats.anthropic_messages.limits import reserved, too_long
 from compacting_client.formats.anthropic_messages.reading import API, FIELD, held, read, usage, write

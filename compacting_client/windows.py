@@ -49,6 +49,8 @@ def counted(said: TooLong, tokens: float, reserved: int = 0) -> Learned:
         return Learned(tokens - over if over < tokens else tokens / 2, shared=False, named=False)
     ratio = tokens / said.requested if said.requested else 1.0
     learned = Learned(said.limit, ratio, said.shared)
+    if said.shared and reserved >= said.limit:  # the answer alone is too long
+        return learned
     return learned if learned.window(reserved).budget() < tokens else Learned(tokens, shared=False, named=False)
 
 

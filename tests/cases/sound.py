@@ -184,7 +184,7 @@ def assert_no_more_than_asked(trip: Trip) -> None:
     last = trip.missing[-1]
     start = max((index for index in range(last + 1) if items[index]["role"] == "user"), default=0)
     back = sum(each.tokens for each in trip.report.dropped if each.last >= start)
-    assert trip.report.tokens_after + back > trip.policy.target * trip.policy.budget
+    assert trip.report.tokens_after + back > trip.policy.target * (trip.policy.budget or 0)
 
 
 def head_of(trip: Trip) -> set[int]:

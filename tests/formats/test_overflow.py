@@ -6,7 +6,7 @@ import pytest
 
 from compacting_client.formats import anthropic_messages, gemini_contents, openai_chat
 from compacting_client.formats.base import Format
-from tests.recovery.answers import LOOK_ALIKES, TOO_LONG, Answer
+from tests.recovery.answers import LOOK_ALIKES, TOO_LONG, Answer, named
 from tests.shared import overflow_errors
 
 FORMATS: dict[str, Format] = {wire.API: wire for wire in (openai_chat, anthropic_messages, gemini_contents)}
@@ -23,20 +23,10 @@ WITH_FIELD = [
 ]
 
 
-def named(answers: list[Answer]) -> Any:
-    return [pytest.param(answer, id=answer.name) for answer in answers]
-
-
-def code_of(body: Any) -> str | None:
-    error = body.get("error") if isinstance(body, dict) else None
-    code = error.get("code") if isinstance(error, dict) else None
-    return code if isinstance(code, str) else None
-
-
 @pytest.mark.parametrize("answer", named(TOO_LONG))
 def test_every_wording_is_recognised_with_its_figures(answer: Answer) -> None:
     """The limit, what was requested, or by how much it was too much; an answer's own part of a sum is no input."""
-    found = FORMATS[answer.api].too_long(answer.status, answer.body, code_of(answer.body))
+    found = FORMATS[answer.api].too_long(answer.status, answer.body, answer.code)
     assert found is not None
     assert (found.limit, found.requested, found.excess) == answer.figures
     assert found.teaches == answer.teaches
@@ -46,7 +36,7 @@ def test_every_wording_is_recognised_with_its_figures(answer: Answer) -> None:
 def test_what_looks_like_it_is_not_taken_for_it(answer: Answer) -> None:
     """Rates, quotas, schemas, single strings and arrays, pictures, the answer's own limit, and whatever a request is quoted with."""
     for body in (answer.body, str(answer.body)):
-        assert FORMATS[answer.api].too_long(answer.status, body, code_of(answer.body)) is None or body == ""
+        assert FORMATS[answer.api].too_long(answer.status, body, answer.code) is None or body == ""
 
 
 def test_there_are_enough_look_alikes() -> None:

@@ -17,7 +17,7 @@ class Window:
     size: float
     reserved: float = 0
 
-    def budget(self, share: float = 1.0) -> float:
+    def budget(self, share: float = 1.0) -> int:
         """What the input may be: a share of the window, and never more than the reservation leaves; at least 1."""
         room = self.size - self.reserved if self.reserved < self.size else self.size
-        return max(1.0, min(share * self.size, room))
+        return max(1, int(min(share * self.size, room)))

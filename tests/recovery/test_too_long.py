@@ -60,9 +60,9 @@ async def grow(line: Line, turns: int, words: int = 40, **more: Any) -> None:
 async def test_a_conversation_that_outgrows_the_window_never_fails(line: MakeLine, api: str, mode: str) -> None:
     """With `compacting(client)` alone one request is refused; it teaches the window, and no later one exceeds it."""
     talked = line(api, mode, window=WINDOW)
-    await grow(talked, 90)
+    await grow(talked, 50)
     assert talked.statuses.count(400) == 1
-    assert len(talked.statuses) == 91
+    assert len(talked.statuses) == 51
     refused = talked.statuses.index(400)
     assert len(talked.sent(refused + 1)) < len(talked.sent(refused))
     (recovered,) = talked.events.of(CompactionRecovered)

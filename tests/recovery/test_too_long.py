@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from compacting_client import Chain, CompactionRecovered, CompactionRejected, DropOldest, KeepTurns, control
-from compacting_client.testing import Failure
+from compacting_client.testing import Failure, Thinking
 from tests.recovery.answers import CHAT, CLAUDE, LOOK_ALIKES, TOO_LONG, Answer, named
 from tests.recovery.line import APIS, ERRORS, MODES, History, Line, talk
 
@@ -37,6 +37,11 @@ def in_turn(answers: list[Answer]) -> list[Any]:
         for n, answer in enumerate(answers)
         for m, mode in enumerate(MODES)
     ]
+
+
+def notes_of(error: Exception) -> list[str]:
+    """What was noted on an error."""
+    return list(getattr(error, "__notes__", []))
 
 
 def is_tail_of(sent: list[Any], history: History) -> bool:
@@ -115,7 +120,7 @@ async def test_a_look_alike_is_the_callers(line: MakeLine, answer: Answer) -> No
     with pytest.raises(ERRORS) as error:
         await talked.ask(talk(60))
     assert talked.statuses == [answer.status]
-    assert not hasattr(error.value, "__notes__")
+    assert notes_of(error.value) == []
     assert talked.events.of(CompactionRecovered) == []
     await talked.ask(talk(60))
     assert len(talked.sent()) == 121
@@ -134,7 +139,7 @@ async def test_a_second_refusal_is_the_providers_own_error(line: MakeLine, api: 
         await talked.ask(talk(60))
     assert talked.statuses == [400, 400]
     assert "2220022" in str(error.value)
-    (note,) = error.value.__notes__
+    (note,) = notes_of(error.value)
     assert "dropped now" in note
     assert "word word" not in note
     assert talked.events.named("content.dropped") == []
@@ -149,7 +154,7 @@ async def test_where_nothing_is_older_the_first_error_stands(line: MakeLine, api
     with pytest.raises(ERRORS) as error:
         await talked.ask([("user", "word " * 10_000)])
     assert talked.statuses == [400]
-    assert "nothing older" in error.value.__notes__[0]
+    assert "nothing older" in notes_of(error.value)[0]
     report = control(talked.client).last_report
     assert report is not None
     assert (report.changed, report.reason, report.error) == (False, "nothing older", type(error.value).__name__)
@@ -162,7 +167,7 @@ async def test_recover_off_tries_nothing(line: MakeLine, api: str) -> None:
     for _ in range(2):
         with pytest.raises(ERRORS) as error:
             await talked.ask(talk(60))
-        assert not hasattr(error.value, "__notes__")
+        assert notes_of(error.value) == []
     assert talked.statuses == [400, 400]
     assert len(talked.sent()) == 121
 
@@ -267,3 +272,24 @@ async def test_an_answer_that_alone_fills_the_window_is_no_matter_of_the_history
     assert talked.statuses == [400]
     await talked.ask(talk(5), answer=100)
     assert len(talked.sent()) == 11
+
+
+async def test_signed_thinking_from_before_the_cut_goes_with_it(line: MakeLine) -> None:
+    """On a model that binds thinking, what is sent once more is accepted: the provider compares every block with what stood before it."""
+    talked = line(CLAUDE, policy=DropOldest(keep_head=0))
+    messages: list[Any] = []
+    for n in range(12):
+        talked.provider.reply(Thinking(f"Thought {n}: " + "hm " * 60), f"Answer {n}: " + "word " * 60)
+        messages.append({"role": "user", "content": f"question {n}"})
+        response = talked.client.messages.create(model="claude-opus-5-5", max_tokens=100, messages=messages)
+        messages.append({"role": "assistant", "content": response.content})
+    talked.provider.reply(Failure(400, "prompt is too long: 1000 tokens > 900 maximum"))
+    messages.append({"role": "user", "content": "And now?"})
+    response = talked.client.messages.create(model="claude-opus-5-5", max_tokens=100, messages=messages)
+    assert talked.statuses == [200] * 12 + [400, 200]
+    blocks = [
+        block["type"] for message in talked.sent() if message["role"] == "assistant" for block in message["content"]
+    ]
+    assert blocks
+    assert set(blocks) == {"text"}
+    assert {each.kind for each in talked.report(response).replaced} == {"stripped"}

@@ -28,7 +28,7 @@ def test_every_wording_is_recognised_with_its_figures(answer: Answer) -> None:
     """The limit, what was requested, or by how much it was too much; an answer's own part of a sum is no input."""
     found = FORMATS[answer.api].too_long(answer.status, answer.body, answer.code)
     assert found is not None
-    assert (found.limit, found.requested, found.excess) == answer.figures
+    assert [found.limit, found.requested, found.excess] == list(answer.figures)
     assert found.teaches == answer.teaches
 
 

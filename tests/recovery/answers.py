@@ -4,6 +4,7 @@ Each was quoted in a public report, or recorded: formats/overflow.py says where.
 """
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ class Answer(NamedTuple):
     api: str
     status: int
     body: dict[str, Any] | str
-    figures: tuple[int | None, ...] = (None, None, None)
+    figures: Sequence[int | None] = (None, None, None)
     teaches: str = "at once"
 
     @property
@@ -32,7 +33,8 @@ class Answer(NamedTuple):
 
 def _read(name: str) -> list[Answer]:
     lines = Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines()
-    return [Answer(**{**row, "figures": tuple(row.get("figures", ()))}) for row in map(json.loads, lines)]
+    rows: list[dict[str, Any]] = [json.loads(line) for line in lines]
+    return [Answer(**row) for row in rows]
 
 
 TOO_LONG = _read("too_long.jsonl")

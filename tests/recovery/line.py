@@ -34,7 +34,8 @@ class Line:
         self.provider = Provider(window, tokenizer=tokenizer).start()
         self.events = EventCapture()
         self.plain = self._plain()
-        self.client: Any = compacting(self.plain, policy, **{"on_event": self.events, "strict": True, **options})
+        settings: Any = {"on_event": self.events, "strict": True, **options}
+        self.client: Any = compacting(self.plain, policy, **settings)
 
     async def close(self) -> None:
         """The plain client, and then the provider."""

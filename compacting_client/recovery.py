@@ -59,11 +59,12 @@ def ahead(request: Sent) -> Generator[Effect, Any, None]:
     if outcome is None or policy is None or not request.session.settings.recover:
         return
     window = request.session.windows.learned(wire.API, request.report.model, wire.reserved(request.body))
-    limit = window.budget() if window is not None else None
-    if limit is None or (policy.budget is not None and policy.budget <= limit):
+    if window is None or request.question is None:
         return
-    exceeds = outcome.tokens_after > limit if outcome.plan else outcome.measured.exceeds(limit)
-    if exceeds and request.question is not None:
+    limit = window.budget()
+    # a policy that kept below the limit what it could has left room for the answer; only what cannot be accepted is taken from it
+    refused = window.size if policy.budget is not None and policy.budget <= limit else limit
+    if outcome.tokens_after > refused if outcome.plan else outcome.measured.exceeds(refused):
         yield from shortened(request.question, outcome, _dropping(policy, limit))
 
 

@@ -21,7 +21,7 @@ by_window = st.sampled_from(
     [DropOldest(), DropOldest(0.8), DropOldest(keep_head=0, keep_tail=0), DropOldest(target=1.0)]
 )
 any_policy = st.one_of(by_window, policies, st.builds(Chain, policies, by_window))
-common = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+common = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 class Refused(Exception):
@@ -63,7 +63,10 @@ class Model:
 def test_a_growing_history_leaves_sound_or_ends_in_the_providers_error(
     shape: str, history: list, policy: Policy, window: int, density: float, named: bool
 ) -> None:
-    """At most one more request each time, and none once the window is known; what is accepted is sound and accounted for."""
+    """At most one more request each time, and none once the window is known; what is accepted is sound and accounted for.
+
+    (Where a part is reserved for the answer, what is above the budget may still be accepted, so it is tried.)
+    """
     wire, to_body = SHAPES[shape]
     windows = {"*": int(window / density)} if named else None
     state, model, taught = session(policy, windows=windows), Model(wire.API, window, density), False
@@ -74,17 +77,18 @@ def test_a_growing_history_leaves_sound_or_ends_in_the_providers_error(
         before, known = copy.deepcopy(body), len(model.asked)
         try:
             sent, report = leave(state, wire, body, model)
-        except Refused as error:
+        except Refused as refusal:
             asked = model.asked[known:]
             assert len(asked) <= 2
             assert all(model.tokens(each) > window for each in asked)
             assert [size(each) for each in asked] == sorted({size(each) for each in asked}, reverse=True)
-            assert len(getattr(error, "__notes__", [])) == 1
+            noted = getattr(refusal, "__notes__", [])
+            assert len(noted) == 1
             taught = True
             continue
         finally:
             assert body == before
         check(wire, body, sent, report)
         assert model.tokens(sent) <= window
-        assert len(model.asked) - known <= (1 if taught else 2)
+        assert len(model.asked) - known <= (1 if taught and not wire.reserved(body) else 2)
         taught = taught or len(model.asked) - known == 2

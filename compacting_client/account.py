@@ -33,17 +33,20 @@ __all__ = [
     "memory_failed",
     "rejected",
     "summary_told",
+    "truncated",
     "uncut",
     "verdicts",
 ]
 
 _THOUGHT_BEFORE = "thinking from before an edit"
+_FAR_LESS, _WORTH_COUNTING = 2, 2_000
 _REASONS = {
     "tokens": "over the token budget",
     "messages": "older than the kept messages",
     "turns": "older than the kept turns",
     "tool_results": "completed tool sequence",
     "policy": "decided by the policy",
+    "overflow": "too long for the provider",
     None: "remembered cut",
 }
 
@@ -61,6 +64,7 @@ def fill(report: Report, outcome: Outcome, budget: float | None) -> None:
     else:  # an application may keep every report: one of an unchanged request holds nothing of the history
         report.fits = budget is None or not outcome.measured.exceeds(budget)
     report.figures = partial(figures, outcome)
+    report.exceeds = partial(_exceeds, outcome)
     report.forget()  # filled a second time after a recovery
 
 
@@ -70,6 +74,25 @@ def uncut(wire: Format, body: Mapping[str, Any]) -> Figures:
         return figures(unchanged(wire.read(body), None))
     except Exception:  # noqa: BLE001 - whatever shape it has: the provider says what is wrong with it
         return Figures()
+
+
+def truncated(report: Report) -> CompactionRejected | None:
+    """The event of a request of which the provider read far less than was sent, without a word; the report says so too.
+
+    A local server cuts the prompt to the context that the model was loaded with, a gateway shortens it.  Less than half of what was counted is
+    no error of the estimate in a request of this size.
+    """
+    usage = report.usage
+    if usage is None or not report.exceeds(max(_WORTH_COUNTING, _FAR_LESS * usage.input_tokens)):
+        return None
+    report.truncated = True
+    instead = f"the provider read {usage.input_tokens} of about {round(report.tokens_after)} tokens"
+    return CompactionRejected(request_id=report.request_id, rules=("truncated",), instead=instead)
+
+
+def _exceeds(outcome: Outcome, tokens: float) -> bool:
+    """Whether more than so many tokens left; where it clearly is not, nothing is counted."""
+    return outcome.tokens_after > tokens if outcome.plan else outcome.measured.exceeds(tokens)
 
 
 def figures(outcome: Outcome) -> Figures:
@@ -190,7 +213,9 @@ def _facts(outcome: Outcome, indexes: tuple[int, ...]) -> dict[str, Any]:
 
 def _dropped(outcome: Outcome, unit: int, request_id: str) -> ContentDropped:
     age = outcome.ages[unit]
-    trigger = outcome.choice.trigger if outcome.choice is not None and age == 0 else None
+    policys = outcome.policys is not None and unit in outcome.policys.units
+    choice = outcome.policys if policys else outcome.choice
+    trigger = choice.trigger if choice is not None and age == 0 else None
     facts = _facts(outcome, tuple(outcome.conversation.exchanges.unit(unit)))
     summarised = age == 0 and outcome.summary is not None and outcome.summary.text is not None
     reason = "summarised" if summarised else _REASONS.get(trigger, str(trigger))

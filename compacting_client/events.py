@@ -163,7 +163,10 @@ class SummaryFailed(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class CompactionRecovered(Event):
-    """The provider refused; the request was changed and sent once more.  ``cause`` says why; ``window``: tokens learned, or None."""
+    """The provider refused; the request was changed, sent once more and accepted.
+
+    ``cause``: "too long" or "thinking bound elsewhere"; ``window``: the limit that the provider named, in its tokens, or None.
+    """
 
     name: ClassVar[str] = "compaction.recovered"
     level: ClassVar[Level] = "warning"
@@ -173,7 +176,11 @@ class CompactionRecovered(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class CompactionRejected(Event):
-    """A plan was not used.  ``rules``: what it broke, or "error" or "memory" and the class of the error; ``instead``: what was done."""
+    """Something did not work out.  ``instead``: what was done.
+
+    ``rules``: those that a plan broke; "error" or "memory" and the class of the error; "budget", where nothing was sent; "too long", where no
+    shorter request helped; "truncated", where the provider read far less than was sent.
+    """
 
     name: ClassVar[str] = "compaction.rejected"
     level: ClassVar[Level] = "warning"

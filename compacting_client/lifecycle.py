@@ -10,57 +10,24 @@ import time
 import traceback
 import uuid
 from collections import Counter
-from collections.abc import Generator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, cast
 
-from compacting_client import account
-from compacting_client.core.compaction import Outcome, Question, compaction, unchanged, without_thinking
+from compacting_client import account, recovery
+from compacting_client.core.compaction import Outcome, Question, compaction, unchanged
 from compacting_client.core.conversation import Conversation
-from compacting_client.core.effects import Effect
 from compacting_client.core.plan import Plan
+from compacting_client.core.window import Window
 from compacting_client.errors import BudgetError, PolicyError
-from compacting_client.events import CompactionRecovered, CompactionRejected, CompactionSkipped, Event
+from compacting_client.events import CompactionRejected, CompactionSkipped, Event
 from compacting_client.formats.base import Format, Unreadable, drained, snapshot, wire_json
 from compacting_client.policies import Policy
 from compacting_client.report import Report
 from compacting_client.session import Session
+from compacting_client.steps import Deliver, Finish, Send, Steps, Tell
 
-__all__ = ["Deliver", "Finish", "Previewed", "Send", "Step", "Steps", "Tell", "exchange", "passed_by"]
-
-
-@dataclass(frozen=True, slots=True)
-class Send:
-    """Send this body.  Answer: the SDK's own response; its errors are thrown in."""
-
-    body: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Deliver:
-    """Tie the report to the response; it is finished then, or when the response's stream ends."""
-
-    response: Any
-    report: Report
-
-
-@dataclass(frozen=True, slots=True)
-class Tell:
-    """Hand events to the log and the callbacks."""
-
-    events: list[Event]
-
-
-@dataclass(frozen=True, slots=True)
-class Finish:
-    """The request is over without a response: `on_report`."""
-
-    report: Report
-
-
-Step = Effect | Send | Deliver | Tell | Finish
-Steps = Generator[Step, Any, Any]
+__all__ = ["Previewed", "Steps", "exchange", "passed_by"]
 
 
 class Previewed(BaseException):
@@ -118,8 +85,10 @@ class _Request:
     """One request on its way: the caller's body, what was decided on it, and its report."""
 
     def __init__(self, session: Session, wire: Format, body: Mapping[str, Any], policy: Policy | None) -> None:
-        self.session, self.wire, self.body, self.policy = session, wire, body, policy
+        self.session, self.wire, self.body = session, wire, body
         self.report = _begun(session, wire.API, body, policy)
+        self.policy = policy.sized(self.window) if policy is not None else None
+        self.question: Question | None = None
         self.outcome: Outcome | None = None
         self.failed = False
         self._last: tuple[Plan, dict[str, Any]] | None = None
@@ -134,12 +103,18 @@ class _Request:
         yield Tell(self.events())
         return (yield from self.send())
 
+    def window(self) -> Window | None:
+        """The model's window, for this request."""
+        return self.session.windows.of(self.wire.API, self.report.model, self.wire.reserved(self.body))
+
     def decide(self) -> Steps:
         """Fill in the outcome and the report; what cannot be decided on leaves as it came."""
         try:
             self.report.reason = "off" if self.policy is None else self.wire.held(self.body)
             if self.policy is not None and self.report.reason is None:
-                self.outcome = yield from compaction(self._question(self.policy))
+                self.question = self._question(self.policy)
+                self.outcome = yield from compaction(self.question)
+                yield from recovery.ahead(self)
                 account.fill(self.report, self.outcome, self.policy.budget)
             else:
                 self.report.figures = partial(account.uncut, self.wire, snapshot(self.body, self.wire.FIELD))
@@ -195,7 +170,7 @@ class _Request:
         try:
             response = yield Send(self.rendered())
         except Exception as error:  # noqa: BLE001 - the SDK's own; raised again unless it can be helped
-            response = yield from self._recovered(error)
+            response = yield from recovery.recovered(self, error)
         yield from self._remember()
         if self.outcome is not None:
             self.outcome.release()  # an application may keep every response, and with it every report
@@ -219,7 +194,7 @@ class _Request:
         return Question(
             conversation,
             policy,
-            partial(self._refused, conversation),
+            partial(self.broken, conversation),
             counter=settings.counter,
             pin=settings.pin,
             memory_key=settings.memory_key,
@@ -235,25 +210,10 @@ class _Request:
         except Exception as error:  # noqa: BLE001 - a store that is down costs an event, never the response
             yield Tell([account.memory_failed(error, self.report.request_id, "nothing remembered")])
 
-    def _refused(self, conversation: Conversation, plan: Plan) -> list[str]:
+    def broken(self, conversation: Conversation, plan: Plan) -> list[str]:
         """The rules that the body breaks under `plan`, and did not break before."""
         broken = Counter(each.rule for each in self.wire.check(self._written(conversation, plan)))
         return sorted(broken - Counter(each.rule for each in self.wire.check(self.body))) if broken else []
-
-    def _recovered(self, error: Exception) -> Steps:
-        """Thinking bound to a different conversation: strip all of it and send once more, once (DESIGN 3.4)."""
-        outcome, status = self.outcome, getattr(error, "status_code", None)
-        helps = self.session.settings.recover and self.wire.refused_binding(status, str(error))
-        if outcome is None or self.policy is None or not helps or not (yield from without_thinking(outcome)):
-            raise error
-        if self._refused(outcome.conversation, outcome.plan):  # an open loop with thinking `enabled` must keep it
-            raise error
-        report = self.report
-        account.fill(report, outcome, self.policy.budget)
-        response = yield Send(self.rendered())
-        recovered = CompactionRecovered(request_id=report.request_id, cause="thinking bound elsewhere")
-        yield Tell([recovered, account.applied(report, outcome), *report.replaced])  # what was dropped is told already
-        return response
 
     def _failed(self, error: Exception) -> Steps:
         """A policy, pin, counter or memory_key failed: an event and an error log; `strict` raises."""

@@ -45,7 +45,7 @@ class Report:
     ``changed``: whether the request left other than the caller wrote it; ``reason`` says why not.
     ``fits``: whether ``tokens_after`` is within the policy's budget; True where there is none.  ``usage`` is the provider's own count, filled in
     with the response or at its stream's end, else None.  ``duration_ms`` is the time spent in this library before sending.  ``body`` and
-    ``verdicts`` are there in previews only.
+    ``verdicts`` are there in previews only.  ``truncated``: the provider read far less than was sent, without saying so.
     """
 
     request_id: str
@@ -60,10 +60,12 @@ class Report:
     usage: Usage | None = None
     duration_ms: float = 0.0
     error: str | None = None
+    truncated: bool = False
     body: dict[str, Any] | None = field(default=None, repr=False)
     verdicts: tuple[Verdict, ...] = field(default=(), repr=False)
     log_content: bool = field(default=False, repr=False)
     figures: Callable[[], Figures] = field(default=Figures, repr=False)
+    exceeds: Callable[[float], bool] = field(default=lambda _: False, repr=False)
     details: Callable[[], tuple[list[ContentDropped], list[ContentReplaced], list[ContentReused]]] = field(
         default=lambda: ([], [], []), repr=False
     )
@@ -84,7 +86,7 @@ class Report:
 
     def __getstate__(self) -> dict[str, Any]:
         _ = self._figures, self._details  # what is made on demand cannot be made in another process
-        return {name: value for name, value in self.__dict__.items() if name not in ("figures", "details")}
+        return {name: value for name, value in self.__dict__.items() if name not in ("figures", "details", "exceeds")}
 
     @property
     def tokens_before(self) -> float:
@@ -132,7 +134,7 @@ class Report:
         Everything that was ever dropped from a long conversation is in it; ``units=False`` leaves the single units out, for a log line.
         """
         named = "request_id api model policy trigger reason changed fits tokens_before tokens_after tokens_overhead"
-        named += " messages_before messages_after duration_ms error"
+        named += " messages_before messages_after duration_ms error truncated"
         return {
             **{name: getattr(self, name) for name in named.split()},
             "usage": self.usage._asdict() if self.usage else None,

@@ -19,6 +19,7 @@ from compacting_client.recent import Recent
 from compacting_client.report import Report
 from compacting_client.settings import Settings
 from compacting_client.summarizers import Attempts
+from compacting_client.windows import Windows
 
 __all__ = ["Scope", "Session"]
 
@@ -40,13 +41,14 @@ _last: ContextVar[Mapping[Session, Report] | None] = ContextVar("compacting_clie
 class Session:
     """The state behind a wrapped client.  `derive` gives one that shares memory and reports."""
 
-    __slots__ = ("__weakref__", "_family", "attempts", "log", "recent", "reports", "settings")
+    __slots__ = ("__weakref__", "_family", "attempts", "log", "recent", "reports", "settings", "windows")
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.log = Log(settings.logger)
         self.reports = Reports()
         self.recent, self.attempts = Recent(), Attempts()
+        self.windows = Windows(settings.windows)
         self._family = self
 
     def derive(self, policy: Policy | None, *, is_async: bool | None = None) -> Session:
@@ -55,6 +57,7 @@ class Session:
         other = Session(replace(self.settings, policy=policy, is_async=awaited))
         other.reports, other.recent, other.attempts = self.reports, self.recent, self.attempts
         other._family = self._family
+        other.windows = self.windows
         return other
 
     def policy(self) -> Policy | None:

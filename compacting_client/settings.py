@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,6 +11,7 @@ from compacting_client.logs import checked_logger
 from compacting_client.memory import InProcess, Store
 from compacting_client.policies import DropOldest, FunctionPolicy, Policy
 from compacting_client.validation import flag, function, is_async
+from compacting_client.windows import checked as checked_windows
 
 __all__ = ["Settings", "policy_of"]
 
@@ -27,6 +28,7 @@ class Settings:
     counter: Function | None = None
     memory_key: Function | None = None
     pin: Function | None = None
+    windows: Mapping[str, int] | None = None
     on_event: Function | None = None
     on_drop: Function | None = None
     on_reuse: Function | None = None
@@ -56,23 +58,21 @@ class Settings:
             raise ConfigError(
                 f"memory must have plain methods, not async ones (async clients run them in a thread): {self.memory!r}"
             )
+        checked_windows(self.windows)
         checked_logger(self.logger)
 
 
 def policy_of(value: Any) -> Policy | None:
     """The policy that a setting stands for; None for False (off).  Raises ConfigError."""
+    if value is None:
+        return DropOldest()
     if value is False:
         return None
     if isinstance(value, Policy):
         return value
     if value is True or isinstance(value, type):
         raise ConfigError(
-            f"policy must be a policy such as DropOldest(60_000), a number of tokens, a function, or False, not {value!r}"
-        )
-    if value is None:
-        raise ConfigError(
-            "policy is missing: going by the model's window, without one, is not available in this version; "
-            "give a policy or a number of tokens, as in compacting(client, 60_000)"
+            f"policy must be a policy such as DropOldest(60_000), a number of tokens, a function, None, or False, not {value!r}"
         )
     if isinstance(value, (int, float)):
         try:
@@ -82,7 +82,7 @@ def policy_of(value: Any) -> Policy | None:
     if callable(value):
         return FunctionPolicy(value)
     raise ConfigError(
-        f"policy must be a policy such as DropOldest(60_000), a number of tokens, a function, or False, not {value!r}"
+        f"policy must be a policy such as DropOldest(60_000), a number of tokens, a function, None, or False, not {value!r}"
     )
 
 

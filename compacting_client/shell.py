@@ -7,12 +7,13 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from compacting_client import account
 from compacting_client.core.effects import Ask, Recall, Remember, Reuse, Summarise
 from compacting_client.errors import PolicyError
 from compacting_client.events import ContentDropped, ContentReused, Event
-from compacting_client.lifecycle import Deliver, Finish, Send, Steps, Tell
 from compacting_client.report import Report
 from compacting_client.session import Session
+from compacting_client.steps import Deliver, Finish, Send, Steps, Tell
 from compacting_client.summarizers import NOT_ASKED, asummarised, summarised
 
 __all__ = ["afinish", "arun", "ask", "finish", "run"]
@@ -99,14 +100,24 @@ def _nothing(*_: Any) -> None:
 
 def finish(session: Session, report: Report) -> None:
     """The request is over: `on_report`."""
+    for name, callback, event in _listeners(session, _afterwards(session, report)):
+        _guard(session, name, callback, event)
     if session.settings.on_report is not None:
         _guard(session, "on_report", session.settings.on_report, report)
 
 
 async def afinish(session: Session, report: Report) -> None:
     """The request is over: `on_report`."""
+    for name, callback, event in _listeners(session, _afterwards(session, report)):
+        await _aguard(session, name, callback, event)
     if session.settings.on_report is not None:
         await _aguard(session, "on_report", session.settings.on_report, report)
+
+
+def _afterwards(session: Session, report: Report) -> Tell:
+    """What is only known once the provider has said what it read; a counter of the caller's may count in other tokens."""
+    event = account.truncated(report) if session.settings.counter is None else None
+    return Tell([event] if event is not None else [])
 
 
 def _call(step: Ask, argument: Any) -> Any:

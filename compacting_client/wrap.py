@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeVar
 
 from compacting_client.bindings import bind, bound, is_async_client
-from compacting_client.errors import ConfigError
 from compacting_client.events import ContentDropped, ContentReused, Event
 from compacting_client.memory import Store
 from compacting_client.policies import Policy
@@ -43,27 +42,28 @@ def compacting(
     ``client``      OpenAI, AsyncOpenAI, Anthropic, AsyncAnthropic, or one of their kin (Azure, Bedrock, Vertex), or a Google `genai.Client`
                     (or its `aio` alone, for async functions); it stays as it is, and shares its connection pool with
                     what is returned.  A wrapped client is wrapped anew: every option is replaced
-    ``policy``      DropOldest(60_000), or the number alone; KeepTurns(10); Chain(KeepTurns(10), DropOldest(60_000)); any function from neutral
-                    messages to those that stay, as ``lambda messages: messages[-20:]`` (`Policy` says how); False: off, requests are only reported
+    ``policy``      None: DropOldest(), which acts only when a request would not fit the model's window, as far as that is known, or the provider
+                    says "too long"; DropOldest(60_000), or the number alone; KeepTurns(10); Chain(KeepTurns(10), DropOldest(60_000)); any function
+                    from neutral messages to those that stay, as ``lambda messages: messages[-20:]`` (`Policy` says how); False: off, requests are
+                    only reported
     ``counter``     neutral message -> tokens (a number >= 0), in place of the estimate; the tools are shown as one system message of their JSON
     ``memory``      where cuts are remembered; None: memory.InProcess()
     ``memory_key``  neutral message -> str: what recognises a message, for applications that put changing text into them
     ``pin``         neutral message -> bool: whether the exchange that it belongs to is never dropped
+    ``windows``     model -> tokens of input and answer together; ``*`` in a name stands for anything.  Else windows are learned from a provider's
+                    "too long", or looked up in `genai-prices` where that is installed (nothing is asked over the network)
     ``on_event``, ``on_drop``, ``on_reuse``, ``on_report``   called with each event, ContentDropped, ContentReused, and with each report once its
                     request is over.  One that raises is logged and breaks nothing
     ``logger``      a structlog or stdlib logger; None: structlog if configured, else the stdlib logger "compacting_client", silent until configured
     ``log_content`` let logs and `as_dict()` carry the messages that left
-    ``recover``     send once more, once, where a refusal can be helped (signed thinking bound to another conversation)
+    ``recover``     send once more, once, where a refusal can be helped: the oldest dropped after a "too long", signed thinking that is bound to
+                    another conversation removed
     ``on_unfit``    "send" the best that could be done, or "raise" BudgetError
     ``strict``      raise PolicyError where a policy or a function of yours fails, in place of sending the caller's body
 
     Functions may be async on async clients.  Raises ConfigError for a wrong setting and UnsupportedClientError for what is no client.
     """
     is_async = is_async_client(client)
-    if windows is not None:
-        raise ConfigError(
-            f"windows={windows!r}: budgets from a model's window are not available in this version; give a number of tokens"
-        )
     settings = Settings(
         policy=policy_of(policy),
         memory=memory_of(memory),
@@ -71,6 +71,7 @@ def compacting(
         counter=counter,
         memory_key=memory_key,
         pin=pin,
+        windows=windows,
         on_event=on_event,
         on_drop=on_drop,
         on_reuse=on_reuse,

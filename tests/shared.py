@@ -56,6 +56,11 @@ def judge() -> ModuleType:
     return _module(shared_path("judge", "provider_rules.py"))
 
 
+def overflow_errors() -> ModuleType:
+    """The independent list of "too long" answers: `overflow(status, text)`, `PATTERNS`."""
+    return _module(shared_path("judge", "overflow_errors.py"))
+
+
 def expand(value: Any) -> Any:
     """A JSON value with every `{{repeat:TEXT:N}}` in its strings replaced by TEXT, N times."""
     if isinstance(value, str):

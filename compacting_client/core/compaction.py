@@ -20,7 +20,7 @@ from compacting_client.core.recognition import Recognition
 from compacting_client.core.summaries import Summarised
 from compacting_client.core.view import Choice, View, base_pins
 
-__all__ = ["Decides", "Outcome", "Question", "compaction", "unchanged", "without_thinking"]
+__all__ = ["Decides", "Outcome", "Question", "compaction", "shortened", "unchanged", "without_thinking"]
 
 Tokens = float
 
@@ -31,6 +31,11 @@ class Decides(Protocol):
     @property
     def fingerprint(self) -> str:
         """Tells its decisions apart from those of other policies."""
+        ...
+
+    @property
+    def idle(self) -> str:
+        """Why it is not triggered."""
         ...
 
     def triggered(self, view: View) -> bool:
@@ -73,6 +78,7 @@ class Outcome:
     ``rejected``  (rules, what was done instead) for each plan that failed its check
     ``summary``   the one that was asked for with this request
     ``commit``    what the memory is to be told once the provider has accepted the request
+    ``policys``   what the policy itself had chosen, where more had to go
     """
 
     conversation: Conversation
@@ -88,6 +94,7 @@ class Outcome:
     rejected: list[tuple[tuple[str, ...], str]] = field(default_factory=list[tuple[tuple[str, ...], str]])
     commit: Remember | Reuse | None = None
     summary: Summarised | None = None
+    policys: Choice | None = None
 
     @property
     def reused(self) -> Entry | None:
@@ -157,21 +164,32 @@ def compaction(question: Question) -> Generator[Effect, Any, Outcome]:
     outcome = Outcome(conversation, measured, known)
     entries = yield from known.entries()
     if not entries and not policy.triggered(View(measured)):
-        outcome.reason = "below trigger"
+        outcome.reason = policy.idle
         return outcome
     pinned = yield from _pins(question)
     found = yield from known.match(entries, pinned)
     yield from _decide(question, outcome, pinned, found)
-    if outcome.plan and known.key is not None:
-        lasting = outcome.choice is None or outcome.choice.lasting
-        if outcome.own is not None and (outcome.choice is None or not lasting):
-            outcome.commit = Reuse(known.key, outcome.own)
-        elif lasting:
-            place = known.position(outcome.plan.strip[0]) if outcome.plan.strip else None
-            entry = yield from known.remembered(outcome.plan, outcome.since, place)
-            outcome.commit = Remember(known.key, entry, outcome.own)
-    measured.keep(known.states)
+    yield from _commit(outcome)
     return outcome
+
+
+def shortened(question: Question, outcome: Outcome, dropping: Decides) -> Generator[Effect, Any, bool]:
+    """Change `outcome` by what `dropping` chooses on top of it; False where that is nothing, or the provider would refuse it."""
+    pinned = yield from _pins(question)
+    whole = yield from _view(outcome, pinned, outcome.found)
+    before = outcome.choice
+    view = whole if before is None else (yield from whole.after(before))
+    more, why = yield from _chosen(replace(question, policy=dropping), view)
+    if more is not None:
+        choice = replace(more if before is None else before.then(more), trigger="overflow")
+        for attempt in _ladder(whole, choice, outcome.found):
+            if attempt.choice is not None and (yield from _accepted(question, outcome, attempt, outcome.before)):
+                outcome.policys = before
+                yield from _commit(outcome)
+                return True
+        why = outcome.reason
+    outcome.reason = None if outcome.plan else why
+    return False
 
 
 def unchanged(conversation: Conversation, reason: str | None) -> Outcome:
@@ -192,6 +210,20 @@ def without_thinking(outcome: Outcome) -> Generator[Effect, Any, bool]:
         entry = yield from known.remembered(plan, outcome.since, 0)
         outcome.commit = Remember(known.key, entry, outcome.own)
     return True
+
+
+def _commit(outcome: Outcome) -> Generator[Effect, Any, None]:
+    """What the memory is to be told, and what the next request of this conversation may take over."""
+    known = outcome.known
+    if outcome.plan and known.key is not None:
+        lasting = outcome.choice is None or outcome.choice.lasting
+        if outcome.own is not None and (outcome.choice is None or not lasting):
+            outcome.commit = Reuse(known.key, outcome.own)
+        elif lasting:
+            place = known.position(outcome.plan.strip[0]) if outcome.plan.strip else None
+            entry = yield from known.remembered(outcome.plan, outcome.since, place)
+            outcome.commit = Remember(known.key, entry, outcome.own)
+    outcome.measured.keep(known.states)
 
 
 def _decide(
@@ -272,7 +304,7 @@ def _view(outcome: Outcome, pinned: set[int], entry: Found | None) -> Generator[
 def _chosen(question: Question, view: View) -> Generator[Effect, Any, tuple[Choice | None, str | None]]:
     """What the policy wants, mended for a provider that wants a user turn first; and why nothing, where it is nothing."""
     if not question.policy.triggered(view):
-        return None, "below trigger"
+        return None, question.policy.idle
     if question.conversation.waits:
         return None, question.conversation.waits
     choice = view.settled((yield from question.policy.deciding(view)))

@@ -11,9 +11,11 @@ import orjson
 from compacting_client.core.conversation import Conversation
 from compacting_client.core.plan import Plan
 from compacting_client.core.tokens import dump
+from compacting_client.formats.overflow import TooLong
 
 __all__ = [
     "Format",
+    "TooLong",
     "Unreadable",
     "Usage",
     "Violation",
@@ -24,6 +26,7 @@ __all__ = [
     "get",
     "given",
     "kind",
+    "whole",
     "wire_json",
 ]
 
@@ -81,8 +84,16 @@ class Format(Protocol):
         """The usage that a response object, its JSON, or a stream event carries; `so_far` where it says nothing new."""
         ...
 
+    def reserved(self, body: Mapping[str, Any]) -> int:
+        """The tokens that the request asks to keep for the answer; 0 where it does not say."""
+        ...
+
     def refused_binding(self, status: int | None, text: str) -> bool:
         """Whether this error says that signed thinking no longer matches the conversation before it."""
+        ...
+
+    def too_long(self, status: int | None, body: Any, code: str | None = None) -> TooLong | None:
+        """What this error (its JSON or its text, and its own code) says of the window, if it says that the request is too long."""
         ...
 
 
@@ -171,6 +182,11 @@ def _with_lists(item: Any) -> Any:
 def get(value: Any, name: str) -> Any:
     """A field of a dict or a typed object; None where it has none."""
     return cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else getattr(value, name, None)
+
+
+def whole(body: Mapping[str, Any], *names: str) -> int:
+    """The first of these fields that is a whole number; 0 where none is."""
+    return next((size for name in names if type(size := body.get(name)) is int and size > 0), 0)
 
 
 def kind(block: Any) -> str:

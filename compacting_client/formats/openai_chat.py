@@ -15,8 +15,9 @@ from compacting_client.core.edits import rendered
 from compacting_client.core.imprints import Imprint
 from compacting_client.core.plan import Plan, kept
 from compacting_client.core.tokens import dump
-from compacting_client.formats import canonical, media
+from compacting_client.formats import canonical, media, overflow
 from compacting_client.formats.base import (
+    TooLong,
     Unreadable,
     Usage,
     Violation,
@@ -26,10 +27,11 @@ from compacting_client.formats.base import (
     get,
     given,
     kind,
+    whole,
 )
 from compacting_client.formats.calls import emptied
 
-__all__ = ["API", "FIELD", "check", "held", "read", "refused_binding", "usage", "write"]
+__all__ = ["API", "FIELD", "check", "held", "read", "refused_binding", "reserved", "too_long", "usage", "write"]
 
 API = "openai-chat"
 FIELD = "messages"
@@ -47,6 +49,11 @@ _USUAL = frozenset({"role", "content", "tool_calls"})
 _SAID_APART = ("role", "content", "tool_calls", "function_call")
 _MEDIA = frozenset({"image_url", "input_audio", "video_url", "document_url", "file"})
 _KNOWN_PARTS = _MEDIA | {"text", "refusal", "thinking", "reference"}
+_TOO_LONG = (
+    *overflow.COMPATIBLE,
+    *overflow.CLAUDE,
+    *overflow.GEMINI,
+)  # every provider is spoken to in this API, by gateways at least
 
 
 def held(body: Mapping[str, Any]) -> str | None:
@@ -139,6 +146,16 @@ def usage(answer: Any, so_far: Usage | None = None) -> Usage | None:
 def refused_binding(status: int | None, text: str) -> bool:  # noqa: ARG001 - the protocol's signature
     """Nothing is bound to its place in this API."""
     return False
+
+
+def reserved(body: Mapping[str, Any]) -> int:
+    """`max_completion_tokens`, or `max_tokens`, its older name."""
+    return whole(body, "max_completion_tokens", "max_tokens")
+
+
+def too_long(status: int | None, body: Any, code: str | None = None) -> TooLong | None:
+    """In the words of any provider; some of the servers that speak this API refuse without a word."""
+    return overflow.recognised(_TOO_LONG, status, body, code, empty=True)
 
 
 def check(body: Mapping[str, Any]) -> list[Violation]:

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 from compacting_client.core.effects import Ask, Effect
 from compacting_client.core.mending import asked, decided
 from compacting_client.core.view import Choice, View
+from compacting_client.core.window import Window
 from compacting_client.errors import ConfigError
 from compacting_client.validation import is_async
 
@@ -74,6 +75,22 @@ class Policy:
     def budget(self) -> float | None:
         """The limit, in counted tokens, that the request is held against in the report; None where there is none."""
         return None
+
+    @property
+    def idle(self) -> str:
+        """What the report says where it was not triggered."""
+        return "below trigger"
+
+    def sized(self, window: Callable[[], Window | None]) -> Policy:  # noqa: ARG002 - the signature of those that go by the window
+        """The policy for one request of a model with this window, None where it is not known; the policy itself where it does not go by it.
+
+        Its decisions are still remembered under the policy's own fingerprint: learning a window forgets nothing.
+        """
+        return self
+
+    def rescue(self, dropping: Policy) -> Policy:
+        """What brings a request below a limit that the provider named: `dropping`, or its like under this policy's own settings."""
+        return dropping
 
     @property
     def fingerprint(self) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from compacting_client.core.effects import Effect
 from compacting_client.core.view import Choice, View
+from compacting_client.core.window import Window
 from compacting_client.errors import ConfigError
 from compacting_client.policies.base import Policy
 from compacting_client.policies.function import FunctionPolicy
@@ -77,6 +78,24 @@ class Chain(Policy):
     def budget(self) -> float | None:
         """The last one: each policy acts on what those before it could not help."""
         return next((policy.budget for policy in reversed(self._policies) if policy.budget is not None), None)
+
+    @property
+    def idle(self) -> str:
+        """That of the first which has something special to say."""
+        said = [policy.idle for policy in self._policies]
+        return next((reason for reason in said if reason != super(Chain, self).idle), said[0])
+
+    def sized(self, window: Callable[[], Window | None]) -> Policy:
+        """The same of all."""
+        sized = [policy.sized(window) for policy in self._policies]
+        changed = any(new is not old for new, old in zip(sized, self._policies, strict=True))
+        return Chain(*sized) if changed else self
+
+    def rescue(self, dropping: Policy) -> Policy:
+        """Under the settings of the last one that has some."""
+        for policy in self._policies:
+            dropping = policy.rescue(dropping)
+        return dropping
 
     @property
     def fingerprint(self) -> str:

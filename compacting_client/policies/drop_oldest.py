@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any
 
 from compacting_client.core.view import Choice, View
+from compacting_client.core.window import Window
 from compacting_client.errors import ConfigError
 from compacting_client.policies.base import Policy
 from compacting_client.validation import share, whole_number
@@ -21,7 +25,9 @@ _WORTH = (
 class DropOldest(Policy):
     """Above `max_tokens`, drop from the middle, oldest first, down to ``target * max_tokens``; the next cut is then many turns away.
 
-    ``max_tokens``  int >= 1, in counted tokens: the whole input, system prompt and tools included
+    ``max_tokens``  int >= 1, in counted tokens: the whole input, system prompt and tools included.  None: the model's window without what the
+                    request reserves for the answer (its own `max_tokens`, or whatever the API calls it).  A float in (0, 1]: that share of the
+                    window, or what the reservation leaves of it, if that is less.  While the window is not known, nothing is dropped
     ``keep_head``   so many leading neutral messages stay, the system prompt being the first
     ``keep_tail``   so many trailing ones stay, until the middle is gone and the request is still over budget
     ``target``      share of the budget in (0, 1]; 1.0 is what ctx-compact does: down to the budget, tail untouched
@@ -37,46 +43,72 @@ class DropOldest(Policy):
     keep_head: int = 1
     keep_tail: int = 4
     target: float = 0.5
+    _window: Window | None = field(default=None, init=False, repr=False, compare=False)  # of the request at hand
 
     def __post_init__(self) -> None:
-        budget = self.max_tokens
-        if budget is None or (type(budget) is float and 0 < budget <= 1):
+        budget: Any = self.max_tokens
+        if not self._by_window and (type(budget) is not int or budget < 1):
             raise ConfigError(
-                f"max_tokens={budget!r}: a budget from the model's window is not available in this version; "
-                "give a number of tokens, as in DropOldest(60_000)"
+                f"max_tokens must be a whole number of at least 1, not {budget!r}; or None for the model's window, or a share of it, as 0.7"
             )
-        whole_number("max_tokens", budget, at_least=1)
         whole_number("keep_head", self.keep_head, at_least=0)
         whole_number("keep_tail", self.keep_tail, at_least=0)
         share("target", self.target)
 
     @property
-    def budget(self) -> float:
-        """`max_tokens`."""
-        assert self.max_tokens is not None
-        return self.max_tokens
+    def _by_window(self) -> bool:
+        """Whether `max_tokens` is None or a share."""
+        return self.max_tokens is None or (type(self.max_tokens) is float and 0 < self.max_tokens <= 1)
+
+    @property
+    def budget(self) -> float | None:
+        """`max_tokens`, or what it comes to in the window; None while that is not known."""
+        if not self._by_window:
+            return self.max_tokens
+        return self._window.budget(self.max_tokens or 1.0) if self._window is not None else None
+
+    @property
+    def idle(self) -> str:
+        """Whether the budget is not known, or not reached."""
+        return "below trigger" if self.budget is not None else "window unknown"
+
+    def sized(self, window: Callable[[], Window | None]) -> Policy:
+        """With the window, where it goes by one."""
+        if not self._by_window or (known := window()) is None:
+            return self
+        made = copy.copy(self)
+        object.__setattr__(made, "_window", known)
+        return made
+
+    def rescue(self, dropping: Policy) -> Policy:
+        """The same ends, and half of the limit, or less where the target is."""
+        ends = {"keep_head": self.keep_head, "keep_tail": self.keep_tail}
+        return DropOldest(dropping.budget, **ends, target=min(self.target, 0.5))
 
     def triggered(self, view: View) -> bool:
         """Above the budget."""
-        return view.exceeds(self.budget)
+        return self.budget is not None and view.exceeds(self.budget)
 
     def choose(self, view: View) -> Choice | None:
         """The oldest units of the middle, then of the tail."""
+        budget = self.budget
+        if budget is None:
+            return None
         head, tail = view.ends(self.keep_head, self.keep_tail)
         if self.target == 1.0:
-            dropped, left = _drop_units(view, head | tail | view.pinned, self.budget)
+            dropped, left = _drop_units(view, head | tail | view.pinned, budget)
         else:
-            dropped, left = self._with_room(view, head, tail)
-        if not dropped or (left > self.budget and self.target < 1.0 and view.total - left < _WORTH * self.budget):
+            dropped, left = self._with_room(view, head, tail, budget)
+        if not dropped or (left > budget and self.target < 1.0 and view.total - left < _WORTH * budget):
             return None
-        return Choice(frozenset(dropped), "tokens", self.target * self.budget)
+        return Choice(frozenset(dropped), "tokens", self.target * budget)
 
-    def _with_room(self, view: View, head: set[int], tail: set[int]) -> tuple[set[int], float]:
+    def _with_room(self, view: View, head: set[int], tail: set[int], budget: float) -> tuple[set[int], float]:
         """From the middle, down to the target; if that is not even the budget, from the tail too, and at last not by whole turns.
 
         A tail that has to shrink gives half of what a new cut gives: enough that the next turn does not cut again, and no more.
         """
-        budget, stays = self.budget, head | view.pinned
+        stays = head | view.pinned
         dropped, left = _drop_turns(view, stays | tail, set(), view.total, self.target * budget)
         half = (1 + self.target) / 2 * budget
         if left > budget:

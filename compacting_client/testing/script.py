@@ -33,13 +33,15 @@ class Failure:
     """An HTTP error in the provider's own JSON, instead of an answer.
 
     status: 400 to 599.  message: a usual one for that status when absent.  retry_after: seconds the client is told to
-    wait, 0 for at once.  code: `error.code` of OpenAI, such as "context_length_exceeded".
+    wait, 0 for at once.  code: `error.code` of OpenAI, such as "context_length_exceeded".  body: the JSON of another server's error, or its
+    text (""; none at all), in place of the provider's own.
     """
 
     status: int
     message: str | None = None
     retry_after: float | None = None
     code: str | None = None
+    body: Mapping[str, Any] | str | None = None
 
     def __post_init__(self) -> None:
         if not 400 <= self.status <= 599:

@@ -88,7 +88,7 @@ def test_with_policy_derives_a_client(provider: Provider, chat: openai.OpenAI) -
     assert len(sent(provider, 1)) < len(sent(provider, 0))
 
 
-@pytest.mark.parametrize("wrong", [True, "1000", 0.7, None, [POLICY]])
+@pytest.mark.parametrize("wrong", [True, "1000", 1.7, 0, [POLICY]])
 def test_wrong_policies_are_refused_everywhere(chat: openai.OpenAI, wrong: Any) -> None:
     """`using` and `with_policy` check as `compacting` does, before anything is in force."""
     handle = control(compacting(chat, POLICY))

@@ -26,14 +26,11 @@ def test_a_budget_is_a_whole_number(chat: openai.OpenAI, value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [None, 0.7, 1.0])
-def test_budgets_from_a_window_are_not_there_yet(chat: openai.OpenAI, value: Any) -> None:
-    """None and a share of the window say that they are not available, and what to give."""
-    made: list[Any] = [lambda: DropOldest(value), lambda: compacting(chat, value)]
-    for make in made:
-        with pytest.raises(ConfigError, match=r"not available in this version; give a (policy or a )?number of tokens"):
-            make()
-    with pytest.raises(ConfigError, match="not available in this version"):
-        compacting(chat)
+def test_a_budget_may_come_from_the_window(chat: openai.OpenAI, value: Any) -> None:
+    """None and a share of the window, as a policy's field and alone; no policy at all is None."""
+    assert control(compacting(chat, value)).policy == DropOldest(value)
+    assert control(compacting(chat)).policy == DropOldest()
+    assert DropOldest(value).budget is None
 
 
 FIELDS = [
@@ -93,7 +90,8 @@ OTHERS: list[tuple[str, Any, str]] = [
         ("memory", value, "must be a store such as memory.InProcess(), or None, not")
         for value in (7, "sqlite", {}, object(), memory.InProcess, memory)
     ],
-    *[("windows", value, "budgets from a model's window are not available") for value in ({}, {"gpt-5": 1}, 7)],
+    *[("windows", value, "must be a mapping such as") for value in (7, "gpt-5", [("gpt-5", 1)])],
+    *[("windows", {name: 1}, "must have names of models for keys") for name in ("", 5, None)],
 ]
 
 
@@ -106,6 +104,14 @@ def test_options_of_compacting(chat: openai.OpenAI, name: str, value: Any, says:
     assert str(error.value).startswith(name)
     assert repr(value) in str(error.value)
     assert says in str(error.value)
+
+
+@pytest.mark.parametrize("tokens", [0, -1, True, 1.5, NAN, "128000", None])
+def test_a_window_is_a_whole_number(chat: openai.OpenAI, tokens: Any) -> None:
+    """The error names the model."""
+    with pytest.raises(ConfigError) as error:
+        compacting(chat, windows={"gpt-*": 1, "gpt-5": tokens})
+    assert str(error.value) == f"windows['gpt-5'] must be a whole number of at least 1, not {tokens!r}"
 
 
 def test_an_unknown_option_is_pythons_error(chat: openai.OpenAI) -> None:
@@ -131,6 +137,7 @@ def test_all_options_at_once(achat: openai.AsyncOpenAI) -> None:
         memory=memory.InProcess(max_conversations=1),
         memory_key=function,
         pin=function,
+        windows={"gpt-5": 400_000, "gpt-*": 128_000},
         on_event=print,
         on_drop=function,
         on_reuse=function,

@@ -147,7 +147,7 @@ def assert_account(trip: Trip) -> None:
     freed += sum(each.tokens - each.tokens_after for each in report.replaced)
     assert report.tokens_before - report.tokens_after == freed
     if isinstance(trip.policy, DropOldest):
-        assert report.fits == (report.tokens_after <= trip.policy.budget)
+        assert report.fits == (report.tokens_after <= (trip.policy.budget or 0))
     names = Counter(trip.events.names)
     assert names["compaction.applied"] == report.changed
     assert names["compaction.skipped"] == (not report.changed)
@@ -171,7 +171,7 @@ def assert_fits_if_it_can(trip: Trip) -> None:
     ):  # its question stays, as a user turn comes first
         stays |= set([index for index in range(first) if items[index]["role"] == "user"][-1:])
     least = weight_outside(trip.body) + sum(weight(items[index]) for index in stays)
-    assert trip.report.fits or least > trip.policy.budget, f"{trip.report.tokens_after}, though {least} would do"
+    assert trip.report.fits or least > (trip.policy.budget or 0), f"{trip.report.tokens_after}, though {least} would do"
 
 
 def assert_no_more_than_asked(trip: Trip) -> None:
@@ -184,7 +184,7 @@ def assert_no_more_than_asked(trip: Trip) -> None:
     last = trip.missing[-1]
     start = max((index for index in range(last + 1) if items[index]["role"] == "user"), default=0)
     back = sum(each.tokens for each in trip.report.dropped if each.last >= start)
-    assert trip.report.tokens_after + back > trip.policy.target * trip.policy.budget
+    assert trip.report.tokens_after + back > trip.policy.target * (trip.policy.budget or 0)
 
 
 def head_of(trip: Trip) -> set[int]:

@@ -48,13 +48,6 @@ def test_a_wrong_budget_is_refused(value: Any) -> None:
     assert isinstance(caught.value, (ValueError, TypeError))
 
 
-@pytest.mark.parametrize("value", [None, 0.7])
-def test_budgets_from_windows_are_not_there_yet(value: Any) -> None:
-    """An option of a later version says so."""
-    with pytest.raises(ConfigError, match="not available in this version"):
-        DropOldest(value)
-
-
 @pytest.mark.parametrize(
     ("field", "value"),
     [

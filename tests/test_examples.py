@@ -139,6 +139,5 @@ def test_the_demo_fails_if_a_request_was_refused() -> None:
     )
     assert done.returncode == 1
     shown = " ".join(done.stdout.decode().split())
-    for refusal in ("maximum context length is 4000", "prompt is too long", "exceeds the maximum number of tokens"):
-        assert refusal in shown.partition("With compacting")[2]
-    assert "6 requests of wrapped clients were refused" in shown
+    told = "6 requests of wrapped clients were refused"  # a chat and a tool loop of each SDK; each was sent once more
+    assert told in shown.partition("With compacting")[2]

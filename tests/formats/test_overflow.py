@@ -9,7 +9,8 @@ from compacting_client.formats.base import Format
 from tests.recovery.answers import LOOK_ALIKES, TOO_LONG, Answer, named
 from tests.shared import overflow_errors
 
-FORMATS: dict[str, Format] = {wire.API: wire for wire in (openai_chat, anthropic_messages, gemini_contents)}
+WIRES: tuple[Format, ...] = (openai_chat, anthropic_messages, gemini_contents)
+FORMATS = {wire.API: wire for wire in WIRES}
 WITH_FIELD = [
     (openai_chat, {"max_tokens": 5}, 5),
     (openai_chat, {"max_tokens": 5, "max_completion_tokens": 7}, 7),

@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from os.path import commonprefix
 from typing import Any, cast
 
 from compacting_client.core.conversation import ItemEdit, Message
@@ -102,20 +103,40 @@ def _refuse_edited(shown: Sequence[Shown], messages: Sequence[Message], places: 
     """Raises PolicyError where texts of user and assistant are not dropped and replaced by others, but changed one by one.
 
     New ones that stand in the place of as many absent ones, role by role, are those with other words: sent as inserted text they would all
-    be the user's, and stand elsewhere.
+    be the user's, and stand elsewhere.  One alone may be a note in the place of what went, unless it reads like that.
     """
     known = [
         (-1, -1),
         *((n, place) for n, place in enumerate(places) if place is not None),
         (len(messages), len(shown)),
     ]
+    changed: list[tuple[int, Message, Message]] = []
     for (start, above), (stop, below) in pairwise(known):
-        new = [str(message.get("role")) for message in messages[start + 1 : stop]]
-        absent = [str(each.message.get("role")) for each in shown[above + 1 : below] if each.inserted is None]
-        if new and new == absent:
-            raise PolicyError(
-                f"the policy changed message {above + 1} ({new[0]}): only tool results can be changed; drop a message, or replace several by one text"
-            )
+        new = messages[start + 1 : stop]
+        absent = [each.message for each in shown[above + 1 : below] if each.inserted is None]
+        if [message.get("role") for message in new] == [message.get("role") for message in absent]:
+            changed += zip(range(above + 1, below), absent, new, strict=False)
+    if len(changed) > 1 or any(_alike(old.get("content"), new.get("content")) for _, old, new in changed):
+        place, old, _ = changed[0]
+        raise PolicyError(
+            f"the policy changed message {place} ({old.get('role')}): only tool results can be changed; drop a message, or replace several by "
+            "one text"
+        )
+
+
+_SHORT = 4  # characters, of which nothing can be told
+
+
+def _alike(old: Any, new: Any) -> bool:
+    """Whether one text is made of the other: a part of it, or with what they begin or end with in common."""
+    if not isinstance(old, str) or not isinstance(new, str):
+        return False
+    old, new = old.strip(), new.strip()
+    shorter = min(len(old), len(new))
+    if shorter < _SHORT:
+        return old == new
+    shared = len(commonprefix((old, new))) + len(commonprefix((old[::-1], new[::-1])))
+    return 2 * shared >= shorter or old in new or new in old
 
 
 def _items(view: View, units: set[int]) -> set[int]:

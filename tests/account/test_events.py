@@ -19,6 +19,8 @@ from compacting_client import (
     ContentReplaced,
     ContentReused,
     Event,
+    SummaryCreated,
+    SummaryFailed,
     compacting,
 )
 from compacting_client.testing import EventCapture, Failure, Provider, Thinking, ToolCall
@@ -44,6 +46,8 @@ KEYS: dict[Any, tuple[str, str, str]] = {
     ContentDropped: ("content.dropped", "debug", "first last roles tools tokens digest reason since"),
     ContentReplaced: ("content.replaced", "debug", "kind first last roles tools tokens tokens_after digest reason"),
     ContentReused: ("content.reused", "debug", "kind age tokens_saved"),
+    SummaryCreated: ("summary.created", "info", "tokens duration_ms"),
+    SummaryFailed: ("summary.failed", "warning", "error duration_ms"),
     CompactionRecovered: ("compaction.recovered", "warning", "cause window"),
     CompactionRejected: ("compaction.rejected", "warning", "rules instead"),
 }

@@ -215,8 +215,8 @@ EDITORS: dict[str, Any] = {
     "users redacted": lambda messages: [
         {**each, "content": "#"} if each["role"] == "user" else each for each in messages
     ],
-    "one answer changed": lambda messages: [
-        {**each, "content": "no"} if each["role"] == "assistant" and index == 1 else each
+    "one answer extended": lambda messages: [
+        {**each, "content": each["content"] + ", I think"} if index == 1 else each
         for index, each in enumerate(messages)
     ],
 }

@@ -16,13 +16,16 @@ from functools import partial
 from typing import Any, cast
 
 from compacting_client import account
+from compacting_client.conversations import Followed
 from compacting_client.core.compaction import Outcome, Question, compaction, unchanged, without_thinking
 from compacting_client.core.conversation import Conversation
 from compacting_client.core.effects import Effect
 from compacting_client.core.plan import Plan
 from compacting_client.errors import BudgetError, PolicyError
 from compacting_client.events import CompactionRecovered, CompactionRejected, CompactionSkipped, Event
+from compacting_client.core.sent import Trail
 from compacting_client.formats.base import Format, Unreadable, drained, wire_json
+from compacting_client.formats.explained import explained
 from compacting_client.policies import Policy
 from compacting_client.report import Report
 from compacting_client.session import Session
@@ -141,6 +144,7 @@ class _Request:
             if self.policy is not None and self.report.reason is None:
                 self.outcome = yield from compaction(self._question(self.policy))
                 account.fill(self.report, self.outcome, self.policy.budget)
+                self._follow(self.outcome)
         except Unreadable:
             self.report.reason = "unreadable"
         except Exception as error:  # noqa: BLE001 - whatever the caller's functions raise: the request still goes out
@@ -194,7 +198,8 @@ class _Request:
         except Exception as error:  # noqa: BLE001 - the SDK's own; raised again unless it can be helped
             response = yield from self._recovered(error)
         yield from self._remember()
-        if self.outcome is not None:
+        if self.outcome is not None and self.outcome.measured.known:
+            self.trail.settle()
             self.outcome.release()  # an application may keep every response, and with it every report
         return response
 
@@ -206,6 +211,21 @@ class _Request:
         if self.outcome is not None:
             self.report.verdicts = account.verdicts(self.outcome)
         raise Previewed(self.report)
+
+    def _follow(self, outcome: Outcome) -> None:
+        """Let the report know what was sent before, and the next requests what this one comes to."""
+        conversations, report, body = self.session.conversations, self.report, self.body
+        known = conversations.alike(outcome.measured.opening)
+        self.trail = Trail(outcome.measured, lambda: outcome.plan, known)
+        followed = Followed(
+            conversations,
+            self.trail,
+            calibrates=self.session.settings.counter is None,
+            explained=lambda: explained(body, outcome.conversation),
+            gone=lambda: outcome.plan.gone,
+            changed=lambda: outcome.changed,
+        )
+        report.prefix, report.over = followed.prefix, followed.over
 
     def _question(self, policy: Policy) -> Question:
         settings = self.session.settings
@@ -221,6 +241,7 @@ class _Request:
             pin=settings.pin,
             memory_key=settings.memory_key,
             recent=self.session.recent,
+            learned=self.session.conversations,
             portable=getattr(settings.memory, "shared", True),
         )
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from compacting_client.conversations import Conversations
 from compacting_client.logs import Log
 from compacting_client.policies import Policy
 from compacting_client.recent import Recent
@@ -39,20 +40,22 @@ _last: ContextVar[Mapping[Session, Report] | None] = ContextVar("compacting_clie
 class Session:
     """The state behind a wrapped client.  `derive` gives one that shares memory and reports."""
 
-    __slots__ = ("__weakref__", "_family", "log", "recent", "reports", "settings")
+    __slots__ = ("__weakref__", "_family", "conversations", "log", "recent", "reports", "settings")
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.log = Log(settings.logger)
         self.reports = Reports()
         self.recent = Recent()
+        self.conversations = Conversations()
         self._family = self
 
     def derive(self, policy: Policy | None, *, is_async: bool | None = None) -> Session:
         """The same session under another policy, or for a client whose calls are awaited."""
         awaited = self.settings.is_async if is_async is None else is_async
         other = Session(replace(self.settings, policy=policy, is_async=awaited))
-        other.reports, other.recent, other._family = self.reports, self.recent, self._family
+        other.reports, other.recent, other.conversations = self.reports, self.recent, self.conversations
+        other._family = self._family
         return other
 
     def policy(self) -> Policy | None:

@@ -87,13 +87,15 @@ def _nothing(*_: Any) -> None:
 
 
 def finish(session: Session, report: Report) -> None:
-    """The request is over: `on_report`."""
+    """The request is over: what its usage teaches, and `on_report`."""
+    report.ended()
     if session.settings.on_report is not None:
         _guard(session, "on_report", session.settings.on_report, report)
 
 
 async def afinish(session: Session, report: Report) -> None:
-    """The request is over: `on_report`."""
+    """The request is over: what its usage teaches, and `on_report`."""
+    report.ended()
     if session.settings.on_report is not None:
         await _aguard(session, "on_report", session.settings.on_report, report)
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from compacting_client.core.conversation import SYSTEM, Conversation
 from compacting_client.core.edits import NO_EDITS, Edits
 from compacting_client.core.effects import Ask, Effect, Remember, Reuse
-from compacting_client.core.measure import Measure, measure, resized, sizes_without_thinking
+from compacting_client.core.measure import Learned, Measure, Tokenizer, measure, resized, sizes_without_thinking
 from compacting_client.core.plan import NOTHING, Plan
 from compacting_client.core.prefix import Entry, Found
 from compacting_client.core.recent import Recent
@@ -47,16 +47,18 @@ class Question:
 
     ``refused``   names the rules that the body would break after a plan, and did not break before
     ``recent``    what is known of the histories seen last, or None
+    ``learned``   what is known of how the provider counts, or None
     ``portable``  whether another process reads what is remembered
     """
 
     conversation: Conversation
     policy: Decides
     refused: Callable[[Plan], Sequence[str]]
-    counter: Callable[[Any], Any] | None = None
+    counter: Callable[[Any], Any] | Tokenizer | None = None
     pin: Callable[[Any], Any] | None = None
     memory_key: Callable[[Any], Any] | None = None
     recent: Recent | None = None
+    learned: Learned | None = None
     portable: bool = True
 
 
@@ -118,6 +120,11 @@ class Outcome:
         return sorted(unit for unit, age in self.ages.items() if age == 0)
 
     @property
+    def changed(self) -> dict[int, Tokens]:
+        """Item index -> its tokens now, where those changed."""
+        return {**self.stripped, **self.edited}
+
+    @property
     def emptied(self) -> set[int]:
         """The stripped items of which nothing is left."""
         strip, items = self.conversation.reader.strip, self.conversation.items
@@ -149,12 +156,13 @@ class Outcome:
 def compaction(question: Question) -> Generator[Effect, Any, Outcome]:
     """Decide on one request.  Raises PolicyError for nonsense from the caller's functions."""
     conversation, policy = question.conversation, question.policy
-    measured = yield from measure(conversation, question.counter, question.recent)
+    measured = yield from measure(conversation, question.counter, question.recent, question.learned)
     known = Recognition(measured, policy.fingerprint, question.memory_key, portable=question.portable)
     outcome = Outcome(conversation, measured, known)
     entries = yield from known.entries()
     if not entries and not policy.triggered(View(measured)):
         outcome.reason = "below trigger"
+        measured.keep(known.states)
         return outcome
     pinned = yield from _pins(question)
     found = yield from known.match(entries, pinned)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
-from compacting_client.core import imprints
 from compacting_client.core.conversation import SYSTEM, Conversation
 from compacting_client.core.imprints import Imprint
 from compacting_client.core.prefix import OPENING
@@ -55,11 +54,11 @@ class Trace:
         first = min(self.conversation.contents.media, default=len(self.conversation))
         return len(self.history) if first == len(self.conversation) else sum(index < first for index in self.history)
 
-    def spread(self, sizes: list[float]) -> list[float]:
-        """`sizes` by position as sizes by item, those of the system messages between them."""
+    def spread(self, sizes: list[float], measured: Callable[..., list[float]]) -> list[float]:
+        """`sizes` by position as sizes by item, those of the system messages, as they are `measured`, between them."""
         roles, texts = self.conversation.roles, self.conversation.contents.imprints
         systems = [index for index, role in enumerate(roles) if role == SYSTEM]
-        beside = imprints.sizes([texts[index] for index in systems], [SYSTEM] * len(systems))
+        beside = measured([texts[index] for index in systems], [SYSTEM] * len(systems))
         if isinstance(self.history, range):
             return [*beside, *sizes]
         found = [0.0] * len(roles)

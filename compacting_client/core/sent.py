@@ -1,0 +1,160 @@
+"""What one request sent, in a few numbers: whether the next one begins with the same prompt, and what it had more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from compacting_client.core import calibration
+from compacting_client.core.calibration import FEW, Counted, Rate
+from compacting_client.core.conversation import SYSTEM
+from compacting_client.core.measure import Kind, Measure
+from compacting_client.core.plan import Plan
+
+__all__ = ["Known", "Sent", "Trail"]
+
+Stretch = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One request as it left, by the positions of the caller's history; it holds no text.
+
+    ``beside``  a hash of the system prompt and the tools
+    ``length``, ``hash``   of the history as the caller wrote it
+    ``gone``    the stretches of it that were dropped
+    ``changed`` position -> a hash of what was changed there
+    """
+
+    kind: Kind
+    beside: int
+    length: int
+    hash: int
+    gone: tuple[Stretch, ...]
+    changed: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of one conversation: its last request, the last that was compared with the provider's count, what the last few taught."""
+
+    sent: Sent
+    compared: Sent | None = None
+    counted: Counted | None = None
+    rates: tuple[Rate, ...] = ()
+
+    def then(self, sent: Sent, counted: Counted, *, grown: bool) -> Known:
+        """With one more request; `grown`: it only had more than the one compared last."""
+        same = self.compared is not None and self.compared.kind == sent.kind
+        taught = calibration.rate(self.counted, counted) if same and grown and self.counted is not None else None
+        rates = (*(self.rates if same else ()), *((taught,) if taught is not None else ()))
+        return Known(sent, sent, counted, rates[-FEW:])
+
+
+class Trail:
+    """One request beside those that were sent before it.  ``known``: of the conversations that begin like this one, the last one first.
+
+    What takes a look at the items is done once: when it is asked for, or by `settle`.
+    """
+
+    def __init__(self, measured: Measure, plan: Callable[[], Plan], known: Sequence[Known] = ()) -> None:
+        self.measured, self._plan, self._known = measured, plan, known
+
+    def settle(self) -> None:
+        """Let go of what is as large as the history."""
+        _ = self.sent, self.same, self.grown
+
+    @cached_property
+    def before(self) -> Known | None:
+        """The conversation that this request goes on with."""
+        found = [each for each in self._known if self._goes_on_from(each.sent)]
+        return max(found, key=lambda each: each.sent.length, default=None)
+
+    @cached_property
+    def sent(self) -> Sent:
+        """This request."""
+        measured, plan = self.measured, self._plan()
+        where = {index: place for place, index in enumerate(measured.trace.history)}
+        changed = {where[index]: hash(repr(edit)) for index, edit in plan.edits.by_item().items() if index in where}
+        if plan.strip is not None:
+            thinking = measured.conversation.thinking.difference(plan.gone)
+            changed.update({where[index]: 0 for index in range(*plan.strip) if index in thinking and index in where})
+        length = len(measured.trace.history)
+        gone = _stretches([where[index] for index in plan.gone])
+        return Sent(measured.kind, self._beside(), length, measured.trace.sent(length), gone, changed)
+
+    @cached_property
+    def same(self) -> int | None:
+        """So many positions of the caller's history were sent before, as they are now; None where no request is known that this goes on from;
+        -1 where even the system prompt or the tools are others."""
+        return None if self.before is None else self._same(self.before.sent)
+
+    @cached_property
+    def grown(self) -> bool:
+        """Whether it only has more than the request that was compared with the provider's count."""
+        compared = self.before.compared if self.before is not None else None
+        return compared is not None and self._goes_on_from(compared) and self._same(compared) == compared.length
+
+    @property
+    def again(self) -> Counted | None:
+        """The provider's count of this very request, where it was sent before."""
+        known = self.before
+        if known is None or known.compared is None or not self.grown or known.compared.length != self.sent.length:
+            return None
+        return known.counted
+
+    def prefix(self, left: Mapping[int, float]) -> float | None:
+        """Tokens of the prompt that are the same as in the request before; `left`: item -> its tokens, where those changed."""
+        if self.same is None:
+            return None
+        if self.same < 0:
+            return 0
+        measured, gone = self.measured, set(self._plan().gone)
+        indexes = measured.trace.history[: self.same]
+        sizes = measured.sizes
+        return measured.overhead + sum(left.get(index, sizes[index]) for index in indexes if index not in gone)
+
+    def then(self, counted: Counted | None) -> Known:
+        """What is known of the conversation with this request in it."""
+        before = self.before or Known(self.sent)
+        if counted is None:
+            return replace(before, sent=self.sent)
+        return before.then(self.sent, counted, grown=self.grown)
+
+    def _goes_on_from(self, other: Sent) -> bool:
+        trace = self.measured.trace
+        return other.length <= len(trace.history) and trace.sent(other.length) == other.hash
+
+    def _same(self, other: Sent) -> int:
+        now = self.sent
+        if (now.kind, now.beside) != (other.kind, other.beside):
+            return -1
+        differ = [place for place in {*now.changed, *other.changed} if now.changed.get(place) != other.changed.get(place)]
+        differ += _difference(now.gone, other.gone)
+        return min([other.length, *differ])
+
+    def _beside(self) -> int:
+        conversation = self.measured.conversation
+        imprints, roles = conversation.contents.imprints, conversation.roles
+        systems = [imprint for imprint, role in zip(imprints, roles, strict=True) if role == SYSTEM]
+        return hash((repr(conversation.head), *systems))
+
+
+def _stretches(places: Sequence[int]) -> tuple[Stretch, ...]:
+    found: list[Stretch] = []
+    for place in places:
+        if found and found[-1][1] == place:
+            found[-1] = found[-1][0], place + 1
+        else:
+            found.append((place, place + 1))
+    return tuple(found)
+
+
+def _difference(one: Sequence[Stretch], other: Sequence[Stretch]) -> list[int]:
+    """The first position that only one of them has; none where they are alike."""
+    for mine, theirs in zip(one, other, strict=False):
+        if mine != theirs:
+            return [min(mine[1], theirs[1]) if mine[0] == theirs[0] else min(mine[0], theirs[0])]
+    longer = one[len(other) :] or other[len(one) :]
+    return [longer[0][0]] if longer else []

@@ -10,13 +10,14 @@ import time
 import traceback
 import uuid
 from collections import Counter
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
 from compacting_client import account
 from compacting_client.conversations import Followed
+from compacting_client.counters import BY_PROVIDER
 from compacting_client.core.compaction import Outcome, Question, compaction, unchanged, without_thinking
 from compacting_client.core.conversation import Conversation
 from compacting_client.core.effects import Effect
@@ -64,6 +65,7 @@ class Finish:
 
 Step = Effect | Send | Deliver | Tell | Finish
 Steps = Generator[Step, Any, Any]
+Counting = Callable[[Mapping[str, Any]], Any]
 
 
 class Previewed(BaseException):
@@ -74,13 +76,14 @@ class Previewed(BaseException):
         self.report = report
 
 
-def exchange(session: Session, wire: Format, body: Mapping[str, Any]) -> Steps:
-    """One request through a wrapped client; returns the SDK's response.
+def exchange(session: Session, wire: Format, body: Mapping[str, Any], counting: Counting | None = None) -> Steps:
+    """One request through a wrapped client; returns the SDK's response.  ``counting`` asks the provider for the tokens of a body.
 
     Raises the SDK's own errors; BudgetError with ``on_unfit="raise"``; PolicyError with ``strict=True``.
     """
     started = time.perf_counter()
     request = _Request(session, wire, drained(body, wire.FIELD, "tools", "system"), session.policy())
+    request.counting = counting
     response = yield from _ended(request.report, request.leave(started))
     yield Deliver(response, request.report)
     return response
@@ -124,6 +127,7 @@ class _Request:
         self.session, self.wire, self.body, self.policy = session, wire, body, policy
         self.report = _begun(session, wire.API, body, policy)
         self.outcome: Outcome | None = None
+        self.counting: Counting | None = None
         self.failed = False
         self._last: tuple[Plan, dict[str, Any]] | None = None
 
@@ -220,7 +224,7 @@ class _Request:
         followed = Followed(
             conversations,
             self.trail,
-            calibrates=self.session.settings.counter is None,
+            calibrates=self.session.settings.counter in (None, BY_PROVIDER),
             explained=lambda: explained(body, outcome.conversation),
             gone=lambda: outcome.plan.gone,
             changed=lambda: outcome.changed,
@@ -237,13 +241,21 @@ class _Request:
             conversation,
             policy,
             partial(self._refused, conversation),
-            counter=settings.counter,
+            counter=settings.counter if settings.counter != BY_PROVIDER else None,
             pin=settings.pin,
             memory_key=settings.memory_key,
             recent=self.session.recent,
             learned=self.session.conversations,
+            counting=self._asking(conversation),
             portable=getattr(settings.memory, "shared", True),
         )
+
+    def _asking(self, conversation: Conversation) -> Callable[[Plan], Any] | None:
+        """How the provider is asked for its count, where that is wanted; a preview sends nothing."""
+        counting = self.counting if self.session.settings.counter == BY_PROVIDER else None
+        if counting is None or self.session.previews():
+            return None
+        return lambda plan: counting(self._written(conversation, plan) if plan else self.body)
 
     def _remember(self) -> Steps:
         if self.outcome is None or self.outcome.commit is None:

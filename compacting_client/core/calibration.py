@@ -20,7 +20,7 @@ FEW = 5
 
 _RATES = (0.25, 8.0)  # text of any language and tokenizer lies between: a provider that says otherwise counts something else
 _LEAST = 16  # estimated tokens: the rounding of a smaller difference would teach more than its text
-_RIGHT = 0.02  # an estimate that is off by no more is right: nothing would be gained, and the figures stay those of the estimate
+_RIGHT, _FEW_TOKENS = 0.02, 8  # an estimate that is off by no more is right: nothing would be gained, and the figures stay its own
 _GROWTH = 0.25  # a prompt that grew by less since it was last compared is predicted well enough
 
 
@@ -61,7 +61,7 @@ class Rate:
 def agrees(counted: Counted) -> bool:
     """Whether the estimate was right."""
     estimated = counted.text + counted.media
-    return abs(counted.prompt - estimated) <= max(2, _RIGHT * estimated)
+    return abs(counted.prompt - estimated) <= max(_FEW_TOKENS, _RIGHT * estimated)
 
 
 def rate(before: Counted, after: Counted) -> Rate | None:

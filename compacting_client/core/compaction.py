@@ -9,14 +9,16 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from compacting_client.core.asking import NEAR, asked
 from compacting_client.core.conversation import SYSTEM, Conversation
 from compacting_client.core.edits import NO_EDITS, Edits
 from compacting_client.core.effects import Ask, Effect, Remember, Reuse
-from compacting_client.core.measure import Learned, Measure, Tokenizer, measure, resized, sizes_without_thinking
+from compacting_client.core.measure import Measure, Tokenizer, measure, resized, sizes_without_thinking
 from compacting_client.core.plan import NOTHING, Plan
 from compacting_client.core.prefix import Entry, Found
 from compacting_client.core.recent import Recent
 from compacting_client.core.recognition import Recognition
+from compacting_client.core.sent import Conversations
 from compacting_client.core.view import Choice, View, base_pins
 
 __all__ = ["Decides", "Outcome", "Question", "compaction", "unchanged", "without_thinking"]
@@ -30,6 +32,11 @@ class Decides(Protocol):
     @property
     def fingerprint(self) -> str:
         """Tells its decisions apart from those of other policies."""
+        ...
+
+    @property
+    def budget(self) -> float | None:
+        """The tokens that a request is held against."""
         ...
 
     def triggered(self, view: View) -> bool:
@@ -47,7 +54,8 @@ class Question:
 
     ``refused``   names the rules that the body would break after a plan, and did not break before
     ``recent``    what is known of the histories seen last, or None
-    ``learned``   what is known of how the provider counts, or None
+    ``learned``   what is known of the conversations sent last, and of how the provider counts them, or None
+    ``counting``  asks the provider how many tokens leave under a plan, or None
     ``portable``  whether another process reads what is remembered
     """
 
@@ -58,7 +66,8 @@ class Question:
     pin: Callable[[Any], Any] | None = None
     memory_key: Callable[[Any], Any] | None = None
     recent: Recent | None = None
-    learned: Learned | None = None
+    learned: Conversations | None = None
+    counting: Callable[[Plan], Any] | None = None
     portable: bool = True
 
 
@@ -72,6 +81,7 @@ class Outcome:
     ``edited``    item index -> its tokens after it was shortened or extended, with those of an own item before it
     ``found``     the remembered entry in force
     ``rejected``  (rules, what was done instead) for each plan that failed its check
+    ``asked``     whether the provider was asked for its count
     ``commit``    what the memory is to be told once the provider has accepted the request
     """
 
@@ -86,6 +96,7 @@ class Outcome:
     edited: dict[int, Tokens] = field(default_factory=dict[int, Tokens])
     found: Found | None = None
     rejected: list[tuple[tuple[str, ...], str]] = field(default_factory=list[tuple[tuple[str, ...], str]])
+    asked: bool = False
     commit: Remember | Reuse | None = None
 
     @property
@@ -160,6 +171,8 @@ def compaction(question: Question) -> Generator[Effect, Any, Outcome]:
     known = Recognition(measured, policy.fingerprint, question.memory_key, portable=question.portable)
     outcome = Outcome(conversation, measured, known)
     entries = yield from known.entries()
+    if not entries:
+        yield from _counted(question, outcome, View(measured), None)
     if not entries and not policy.triggered(View(measured)):
         outcome.reason = "below trigger"
         measured.keep(known.states)
@@ -207,10 +220,26 @@ def _decide(
     """
     for entry in (found, None) if found is not None else (None,):
         view = yield from _view(outcome, pinned, entry)
+        if (yield from _counted(question, outcome, view, entry)):
+            view = yield from _view(outcome, pinned, entry)
         choice, outcome.reason = yield from _chosen(question, view)
         for attempt in _ladder(view, choice, entry):
             if (yield from _accepted(question, outcome, attempt, found)):
                 return
+
+
+def _counted(question: Question, outcome: Outcome, view: View, entry: Found | None) -> Generator[Effect, Any, bool]:
+    """Let the provider count what a remembered entry leaves, once, where the budget is near; whether the sizes are others now."""
+    budget, counting = question.policy.budget, question.counting
+    if counting is None or budget is None or outcome.asked or not view.exceeds(NEAR * budget):
+        return False
+    outcome.asked = True
+    plan = _plan(outcome, _Attempt(None, entry, ""))
+    known = question.learned.alike(outcome.measured.opening) if question.learned is not None else ()
+    failed = yield from asked(outcome.measured, view, plan, counting, known)
+    if failed is not None:
+        outcome.rejected.append((("error", "counter", failed), "counted by the estimate"))
+    return failed is None
 
 
 @dataclass(frozen=True, slots=True)

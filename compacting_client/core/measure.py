@@ -19,7 +19,7 @@ from compacting_client.core.tokens import dump, of_length, utf16_length
 from compacting_client.core.trace import Trace
 from compacting_client.errors import PolicyError
 
-__all__ = ["Kind", "Learned", "Measure", "Opening", "Tokenizer", "measure", "resized", "sizes_without_thinking"]
+__all__ = ["Kind", "Learned", "Measure", "Opening", "Tokenizer", "checked_count", "measure", "resized", "sizes_without_thinking"]
 
 Tokens = float
 """Whole numbers, unless the caller's own counter gives others."""
@@ -193,7 +193,7 @@ class Measure:
             widths.append(len(messages))
             shown.extend(messages)
         answers = yield Ask("counter", counter, shown)
-        tokens = [_checked(value) for value in answers]
+        tokens = [checked_count(value) for value in answers]
         self._counter, sizes = counter, list[Tokens]()
         self._beside = sum(tokens[:outside])
         start = outside
@@ -213,7 +213,7 @@ class Measure:
             return (text if self._k == 1.0 else round(text * self._k)) + sum(media for _, media in found)
         shown = [message for item in items for message in reader.neutral(item)]
         counted = yield Ask("counter", self._counter, shown)
-        return sum(map(_checked, counted))
+        return sum(map(checked_count, counted))
 
     def keep(self, states: Mapping[int, Any]) -> None:
         """Let the next request of this conversation have what was measured and digested."""
@@ -273,7 +273,8 @@ def measure(
     return found
 
 
-def _checked(value: Any) -> Tokens:
+def checked_count(value: Any) -> Tokens:
+    """What a counter returned.  Raises PolicyError where that is no number >= 0."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
         message = f"counter returned {value!r}; it must return a number of tokens, 0 or more, for every message"
         raise PolicyError(message, "counter")

@@ -34,8 +34,8 @@ format: $(STAMP) ## Apply the formatter and the safe fixes
 	@$(BIN)/ruff format .
 
 bench: $(STAMP) ## Speed and prompt-cache figures, beside other trimmers
-	@test -e $(VENV)/.bench || $(PIP) install --editable '.[bench]' && touch $(VENV)/.bench || echo "without langchain-core" >&2
-	@$(BIN)/python -m bench
+	@test -e $(VENV)/.bench || { $(PIP) install --editable '.[bench]' && touch $(VENV)/.bench; }
+	@$(BIN)/python -m pytest bench -q --benchmark-timer=time.process_time --benchmark-quiet
 
 cassettes: $(STAMP) ## Record anew what wrapped clients send, from two independent servers on loopback (needs npm)
 	@$(BIN)/python -m cassettes.record

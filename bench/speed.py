@@ -1,11 +1,15 @@
-"""What a request costs inside the library, as a share of `json.dumps` of the same messages: CPU time, best of several."""
+"""What is timed: the way of one request inside the library, beside `json.dumps` of the same messages and beside other trimmers."""
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import json
-import time
 from collections.abc import Callable
+from functools import cache
 from typing import Any
+
+import ctx_compact
 
 from bench.workload import conversation
 from compacting_client import DropOldest, memory
@@ -16,40 +20,84 @@ from compacting_client.session import Session
 from compacting_client.settings import Settings
 from compacting_client.shell import run
 
+SIZES = (1_000, 10_000)
+UNIT = "json.dumps"
+Messages = list[dict[str, Any]]
+
+timed: dict[tuple[str, int], float] = {}
+"""CPU seconds of each work on each size, the best round."""
+
+
+@cache
+def messages(size: int) -> Messages:
+    """A conversation of so many messages that ends with a question."""
+    return [*conversation(size), {"role": "user", "content": "go on"}]
+
+
+def json_dumps(size: int) -> Callable[[], object]:
+    """The unit."""
+    history = messages(size)
+    return lambda: json.dumps(history)
+
+
+def cold(size: int) -> Callable[[], object]:
+    """A client's first request, at twice its budget: read, recall, measure, cut, write, check, report, events."""
+    history, budget = messages(size), _half(size)
+    return lambda: _leave(_session(budget), history)
+
+
+def grown(size: int) -> Callable[[], object]:
+    """The same conversation one turn later: the remembered cut is found again."""
+    history, session = messages(size), _session(_half(size))
+    _leave(session, history)
+    longer = [*history, {"role": "assistant", "content": "done"}, {"role": "user", "content": "and now?"}]
+    return lambda: _leave(session, longer)
+
+
+def below(size: int) -> Callable[[], object]:
+    """Below the trigger, with nothing remembered."""
+    history, session = messages(size), _session(10**9)
+    return lambda: _leave(session, history)
+
+
+def reference(size: int) -> Callable[[], object]:
+    """ctx-compact, down to the same budget."""
+    history, budget = messages(size), _half(size)
+    return lambda: ctx_compact.compact(history, max_tokens=budget)
+
+
+def langchain(size: int) -> Callable[[], object]:
+    """`trim_messages` of langchain-core, strategy "last", by its own approximate count, on messages that are converted already."""
+    core: Any = importlib.import_module("langchain_core.messages")
+    converted, budget = core.convert_to_messages(messages(size)), _half(size)
+    counter = importlib.import_module("langchain_core.messages.utils").count_tokens_approximately
+    return lambda: core.trim_messages(
+        converted, max_tokens=budget, strategy="last", include_system=True, token_counter=counter
+    )
+
+
+def works() -> dict[str, Callable[[int], Callable[[], object]]]:
+    """What is timed, by name; each makes what is to be run, for a number of messages."""
+    found: dict[str, Callable[[int], Callable[[], object]]] = {
+        UNIT: json_dumps,
+        "cold": cold,
+        "grown by a turn": grown,
+        "below the trigger": below,
+        "ctx-compact": reference,
+    }
+    if importlib.util.find_spec("langchain_core"):
+        found["langchain-core"] = langchain
+    return found
+
+
+def _half(size: int) -> int:
+    return sum(map(estimate, messages(size))) // 2
+
 
 def _session(budget: int) -> Session:
     return Session(Settings(policy=DropOldest(budget), memory=memory.InProcess(), is_async=False))
 
 
-def _leave(session: Session, messages: list[dict[str, Any]]) -> None:
-    run(
-        exchange(session, openai_chat, {"model": "m", "messages": messages}),
-        session,
-        lambda body: body,
-        lambda *_: None,
-    )
-
-
-def _cpu(work: Callable[[], object], repeats: int) -> float:
-    best = float("inf")
-    for _ in range(repeats):
-        started = time.process_time()
-        work()
-        best = min(best, time.process_time() - started)
-    return best
-
-
-def figures(size: int) -> dict[str, float]:
-    """The ratios for a conversation of so many messages."""
-    messages = [*conversation(size), {"role": "user", "content": "go on"}]
-    grown = [*messages, {"role": "assistant", "content": "done"}, {"role": "user", "content": "and now?"}]
-    repeats = max(5, 20_000 // size)
-    unit = _cpu(lambda: json.dumps(messages), repeats)
-    budget = sum(map(estimate, messages)) // 2
-    warm = _session(budget)
-    _leave(warm, messages)
-    return {
-        "cold": _cpu(lambda: _leave(_session(budget), messages), repeats) / unit,
-        "grown by a turn": _cpu(lambda: _leave(warm, grown), repeats) / unit,
-        "below the trigger": _cpu(lambda: _leave(_session(10**9), messages), repeats) / unit,
-    }
+def _leave(session: Session, history: Messages) -> None:
+    body = {"model": "m", "messages": history}
+    run(exchange(session, openai_chat, body), session, lambda sent: sent, lambda *_: None)

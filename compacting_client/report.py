@@ -42,7 +42,8 @@ class Report:
     """What became of one request.
 
     ``tokens_*`` are tokens as counted here; ``tokens_overhead`` is the part of them that is system prompt and tools.  ``messages_*`` count
-    neutral messages, the system prompt included.  ``changed``: whether the request left other than the caller wrote it; ``reason`` says why not.
+    neutral messages, the system prompt included.  Where nothing was cut, both are counted when first read, on the messages as they are then.
+    ``changed``: whether the request left other than the caller wrote it; ``reason`` says why not.
     ``fits``: whether ``tokens_after`` is within the policy's budget; True where there is none.  ``usage`` is the provider's own count, filled in
     with the response or at its stream's end, else None.  ``savings``: what was not sent, what began as before, what was cached, and the
     dollars.  ``duration_ms`` is the time spent in this library before sending.  ``body`` and

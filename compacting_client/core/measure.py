@@ -21,6 +21,8 @@ from compacting_client.errors import PolicyError
 
 __all__ = ["Kind", "Learned", "Measure", "Opening", "Tokenizer", "checked_count", "measure", "resized", "sizes_without_thinking"]
 
+_MARKS = 8  # lengths up to which a history that was seen can be taken over
+
 Tokens = float
 """Whole numbers, unless the caller's own counter gives others."""
 
@@ -219,10 +221,14 @@ class Measure:
         """Let the next request of this conversation have what was measured and digested."""
         if self._recent is None or self._counter is not None or self._raw is None:
             return
-        size = len(self.trace.history)
-        lengths = {size, size - 1, *states}  # the last message may be another one next time
-        hashes = {length: self.trace.sent(length) for length in lengths if length > OPENING}
-        seen = Seen(hashes, self.trace.placed(self._raw), states)
+        size, known = len(self.trace.history), self._seen.hashes if self._seen is not None else {}
+        # the last message may be another one next time, and an edit further back leaves what stands before it
+        lengths = sorted({length for length in (*states, size - 1, size) if length > OPENING})[-_MARKS:]
+        hashes = {
+            length: known[length] if length in known and length <= self._shared else self.trace.sent(length)
+            for length in lengths
+        }
+        seen = Seen(hashes, self.trace.placed(self._raw), {each: states[each] for each in lengths if each in states})
         self._recent.keep(self.opening, seen, self._seen)
 
     def _weight(self, data: bytes) -> int:

@@ -137,17 +137,14 @@ class Recognition:
 
     def _gaps(self, gone: Sequence[int], ages: Mapping[int, int]) -> tuple[Gap, ...]:
         """The dropped items as stretches of positions that went at the same time."""
-        places = self._positions(gone)
-        if not ages and places and places[-1] - places[0] == len(places) - 1:
-            return (Gap(places[0], places[-1] + 1),)
-        gaps: list[Gap] = []
-        start = 0
-        dated = [ages.get(index, 0) for index in gone]
-        for n in range(1, len(places) + 1):
-            if n == len(places) or places[n] != places[n - 1] + 1 or dated[n] != dated[n - 1]:
-                gaps.append(Gap(places[start], places[n - 1] + 1, dated[start]))
-                start = n
-        return tuple(gaps)
+        places, dated = self._positions(gone), [ages.get(index, 0) for index in gone] if ages else [0] * len(gone)
+        breaks = [
+            n
+            for n, (one, other, age, next_age) in enumerate(zip(places, places[1:], dated, dated[1:], strict=False), 1)
+            if other != one + 1 or age != next_age
+        ]
+        stretches = zip([0, *breaks], [*breaks, len(places)], strict=True)
+        return tuple(Gap(places[start], places[stop - 1] + 1, dated[start]) for start, stop in stretches if stop)
 
     def _positions(self, indexes: Sequence[int]) -> Sequence[int]:
         if isinstance(self.history, range):

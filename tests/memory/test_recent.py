@@ -1,0 +1,160 @@
+"""What is known of the histories seen last changes no answer: every request ends as it would without it."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compacting_client import DropOldest, KeepTurns, memory
+from compacting_client.core.recent import Seen
+from compacting_client.formats import anthropic_messages, gemini_contents, openai_chat
+from compacting_client.recent import Recent
+from tests.driving import leave, session
+from tests.strategies import chats, texts, to_anthropic, to_chat, to_gemini
+
+SHAPES: dict[str, Any] = {
+    "chat": (openai_chat, to_chat),
+    "anthropic": (anthropic_messages, to_anthropic),
+    "gemini": (gemini_contents, to_gemini),
+}
+
+
+class Shared(memory.InProcess):
+    """A store that other processes read: digests are made of the text, not of this process's hashes."""
+
+    shared = True
+
+
+class Forgetful(Recent):
+    """Knows no history."""
+
+    def alike(self, opening: tuple[Any, ...]) -> tuple[()]:
+        """None."""
+        return ()
+
+
+def told(report: Any) -> dict[str, Any]:
+    """A report without what differs between any two requests."""
+    facts = report.as_dict()
+    for each in (facts, *facts["dropped"], *facts["replaced"], *facts["reused"]):
+        each.pop("request_id", None)
+        each.pop("duration_ms", None)
+        each.pop("digest", None)
+    return facts
+
+
+edits = st.lists(st.tuples(st.sampled_from(["grow", "edit", "drop", "fork"]), st.integers(0, 40), texts), max_size=8)
+
+
+def changed(history: list[dict[str, Any]], kind: str, place: int, text: str) -> list[dict[str, Any]]:
+    """The next request of an application that grows, edits, shortens or forks its history, in objects of its own."""
+    history = copy.deepcopy(history)
+    plain = [index for index, message in enumerate(history) if message["role"] in ("user", "assistant")]
+    at = plain[place % len(plain)]
+    if kind == "edit" and isinstance(history[at]["content"], str):
+        history[at]["content"] += text
+    elif kind == "fork":
+        history = [*history[:at], {"role": "user", "content": text}]
+    elif kind == "drop" and history[-1]["role"] == "assistant":
+        history.pop()
+    return [*history, {"role": "assistant", "content": text}, {"role": "user", "content": f"and {text}?"}]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@settings(max_examples=120, deadline=None)
+@given(start=chats(), steps=edits, budget=st.integers(20, 400), turns=st.booleans())
+def test_it_changes_no_answer(shape: str, start: list, steps: list, budget: int, turns: bool) -> None:
+    """Bodies and accounts are the same with it, without it, and with digests that other processes can read."""
+    wire, to_body = SHAPES[shape]
+    policy = KeepTurns(2) if turns else DropOldest(budget)
+    states = [session(policy), session(policy), session(policy, memory=Shared())]
+    states[1].recent = Forgetful()
+    history = start
+    for step in [("grow", 0, "x"), *steps]:
+        history = changed(history, *step)
+        results = [leave(state, wire, to_body(history)) for state in states]
+        assert results[0][0] == results[1][0] == results[2][0]
+        assert told(results[0][1]) == told(results[1][1]) == told(results[2][1])
+
+
+def picture(data: str) -> dict[str, Any]:
+    """A message with a picture."""
+    part = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}}
+    return {"role": "user", "content": [{"type": "text", "text": "look"}, part]}
+
+
+def test_another_picture_is_another_history() -> None:
+    """The data of pictures is in no imprint, and yet a cut made for one picture is not used for another."""
+    state = session(DropOldest(1000, keep_tail=1))
+    talk = [{"role": role, "content": "word " * 40} for role in ("assistant", "user") * 20]
+    for data, reused in (("AAAA", 0), ("AAAA", 1), ("BBBB", 0)):
+        _, report = leave(state, openai_chat, {"messages": [picture(data), *talk]})
+        assert len(report.reused) == reused
+
+
+SPELLINGS: dict[str, Callable[[dict[str, Any]], None]] = {
+    "white space in arguments": lambda m: m["tool_calls"][0]["function"].update(arguments='{ "b":2,   "a":1 }'),
+    "other call ids": lambda m: m["tool_calls"][0].update(id="other"),
+    "an empty field": lambda m: m.update(refusal=None, annotations=[]),
+}
+
+
+@pytest.mark.parametrize("store", [memory.InProcess, Shared])
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_another_spelling_is_the_same_history(spelling: str, store: Any) -> None:
+    """A history that was stored and loaded again is recognised by what it says, in this process's hashes too."""
+    state = session(DropOldest(1000), memory=store())
+
+    def history() -> list[dict[str, Any]]:
+        call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"a": 1, "b": 2}'}}
+        loop = [{"role": "assistant", "content": None, "tool_calls": [call]}, {"role": "tool", "content": "r"}]
+        talk = [{"role": role, "content": "word " * 40} for role in ("assistant", "user") * 20]
+        return [{"role": "user", "content": "q"}, *loop, *talk]
+
+    first, second = history(), history()
+    SPELLINGS[spelling](second[1])
+    for messages in (first, second):
+        messages[2]["tool_call_id"] = messages[1]["tool_calls"][0]["id"]
+        _, report = leave(state, openai_chat, {"messages": messages})
+    assert len(report.reused) == 1
+
+
+@pytest.mark.parametrize("store", [memory.InProcess, Shared])
+def test_results_that_change_places_are_another_history(store: Any) -> None:
+    """Ids are no meaning, but which call a result answers is."""
+    state = session(DropOldest(1000), memory=store())
+    calls = [{"id": each, "type": "function", "function": {"name": "f", "arguments": "{}"}} for each in "ab"]
+    talk = [{"role": role, "content": "word " * 40} for role in ("assistant", "user") * 20]
+    for first, second, reused in (("a", "b", 0), ("a", "b", 1), ("b", "a", 0)):
+        results = [
+            {"role": "tool", "tool_call_id": each, "content": said}
+            for each, said in ((first, "one"), (second, "other"))
+        ]
+        loop = [{"role": "user", "content": "q"}, {"role": "assistant", "content": None, "tool_calls": calls}, *results]
+        _, report = leave(state, openai_chat, {"messages": [*loop, *talk]})
+        assert len(report.reused) == reused
+
+
+def test_it_is_bounded() -> None:
+    """Many histories of one opening, and many openings, let the oldest go; the last one stays."""
+    recent = Recent()
+    for opening in range(300):
+        for _ in range(20):
+            recent.keep((opening,), Seen({}, [1.0] * 1000, {}), None)
+    held = [len(recent.alike((opening,))) for opening in range(300)]
+    assert held[-1] == 8
+    assert sum(held) <= 200
+
+
+def test_one_that_grew_takes_the_place_of_the_old_one() -> None:
+    """A conversation is held once, however long it lasts."""
+    recent = Recent()
+    before = None
+    for length in range(5):
+        seen = Seen({length: length}, [1.0] * length, {})
+        recent.keep(("a",), seen, before)
+        before = seen
+    assert len(recent.alike(("a",))) == 1

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 
 from compacting_client.core import calibration
-from compacting_client.core.calibration import EXACT, FEW, Counted, Rate, Scale
+from compacting_client.core.calibration import FEW, Counted, Rate, Scale
 from compacting_client.core.measure import Kind, Opening
 from compacting_client.core.sent import Known, Trail
 from compacting_client.formats.base import Usage

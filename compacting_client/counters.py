@@ -34,7 +34,13 @@ class Tiktoken:
 
     def size(self, imprint: Imprint, role: str) -> int:  # noqa: ARG002 - every role is one token
         """Tokens of one message, its media aside."""
-        text = imprint.decode("utf-8", "replace") if type(imprint) is bytes else imprint[0] if type(imprint) is tuple else imprint
+        text = (
+            imprint.decode("utf-8", "replace")
+            if type(imprint) is bytes
+            else imprint[0]
+            if type(imprint) is tuple
+            else imprint
+        )
         return MESSAGE_TOKENS + self._tokens(str(text))
 
     def weight(self, data: bytes) -> int:

@@ -17,14 +17,14 @@ from typing import Any, cast
 
 from compacting_client import account
 from compacting_client.conversations import Followed
-from compacting_client.counters import BY_PROVIDER
 from compacting_client.core.compaction import Outcome, Question, compaction, unchanged, without_thinking
 from compacting_client.core.conversation import Conversation
 from compacting_client.core.effects import Effect
 from compacting_client.core.plan import Plan
+from compacting_client.core.sent import Trail
+from compacting_client.counters import BY_PROVIDER
 from compacting_client.errors import BudgetError, PolicyError
 from compacting_client.events import CompactionRecovered, CompactionRejected, CompactionSkipped, Event
-from compacting_client.core.sent import Trail
 from compacting_client.formats.base import Format, Unreadable, drained, wire_json
 from compacting_client.formats.explained import explained
 from compacting_client.policies import Policy

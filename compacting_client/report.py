@@ -100,7 +100,9 @@ class Report:
 
     def __getstate__(self) -> dict[str, Any]:
         _ = self._figures, self._details, self._unchanged  # what is made on demand cannot be made in another process
-        return {name: value for name, value in self.__dict__.items() if name not in ("figures", "details", "prefix", "over")}
+        return {
+            name: value for name, value in self.__dict__.items() if name not in ("figures", "details", "prefix", "over")
+        }
 
     @property
     def tokens_before(self) -> float:

@@ -156,7 +156,9 @@ class _Request:
     def steps(self, session: Session) -> lifecycle.Steps | None:
         """The way that it goes; None where it carries no history."""
         if self._method.lower() == "post" and self._path.partition("?")[0].endswith(_ENDS):
-            return lifecycle.exchange(session, GEMINI, self.body, self._acount if session.settings.is_async else self._count)
+            return lifecycle.exchange(
+                session, GEMINI, self.body, self._acount if session.settings.is_async else self._count
+            )
         if session.previews():
             raise ConfigError(f"a request to {self._path} carries no history; it was not sent")
         return None

@@ -65,7 +65,10 @@ def is_async(client: Any) -> bool:
 def counts(client: Any) -> bool:
     """Whether its provider counts the tokens of a request before it is sent."""
     bases = _bases(client)
-    return "anthropic.BaseClient" in bases and not bases & {"anthropic.AnthropicBedrock", "anthropic.AsyncAnthropicBedrock"}
+    return "anthropic.BaseClient" in bases and not bases & {
+        "anthropic.AnthropicBedrock",
+        "anthropic.AsyncAnthropicBedrock",
+    }
 
 
 def session_of(client: Any) -> Session | None:

@@ -19,7 +19,17 @@ from compacting_client.core.tokens import dump, of_length, utf16_length
 from compacting_client.core.trace import Trace
 from compacting_client.errors import PolicyError
 
-__all__ = ["Kind", "Learned", "Measure", "Opening", "Tokenizer", "checked_count", "measure", "resized", "sizes_without_thinking"]
+__all__ = [
+    "Kind",
+    "Learned",
+    "Measure",
+    "Opening",
+    "Tokenizer",
+    "checked_count",
+    "measure",
+    "resized",
+    "sizes_without_thinking",
+]
 
 _MARKS = 8  # lengths up to which a history that was seen can be taken over
 
@@ -91,7 +101,9 @@ class Measure:
         tools = b"" if conversation.tools is None else dump(conversation.tools)
         self._counter: Callable[[Any], Any] | None = None
         self._tokenizer = tokenizer
-        self._beside: Tokens = sum(map(self._weight, map(dump, conversation.head))) + (self._weight(tools) if tools else 0)
+        self._beside: Tokens = sum(map(self._weight, map(dump, conversation.head))) + (
+            self._weight(tools) if tools else 0
+        )
         self._raw: Sequence[Tokens] | None = None
         self._sizes: Sequence[Tokens] | None = None
         self._k = 1.0
@@ -170,7 +182,9 @@ class Measure:
         """Go by another scale from now on."""
         self.scale, self._sizes, self._total, self._within = scale, None, None, math.inf
 
-    def estimated(self, gone: Collection[int] = (), changed: Mapping[int, Tokens] | None = None) -> tuple[Tokens, Tokens]:
+    def estimated(
+        self, gone: Collection[int] = (), changed: Mapping[int, Tokens] | None = None
+    ) -> tuple[Tokens, Tokens]:
         """Text and media, by the estimate alone, of what is left without the items in `gone`; `changed`: item -> its tokens now."""
         sizes, media, changed = self.raw, self.conversation.contents.media, changed or {}
         text = self._beside + sum(sizes) - sum(media.values())
@@ -252,7 +266,7 @@ class Measure:
 
     def _scaled(self) -> list[Tokens]:
         """The sizes on the provider's scale.  What it takes off for more than stands beside the history, the history is smaller by."""
-        text, media = self.estimated()
+        text, _ = self.estimated()
         inside = text - self._beside
         left = self.scale.of(text) - self.outside
         self._k = max(0.0, left / inside) if inside else self.scale.k

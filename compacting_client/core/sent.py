@@ -23,7 +23,8 @@ class Sent:
     """One request as it left, by the positions of the caller's history; it holds no text.
 
     ``beside``  a hash of the system prompt and the tools
-    ``length``, ``hash``   of the history as the caller wrote it
+    ``length``, ``hash``   of the history as the caller wrote it; ``but_last``: a hash of it without its last message, which may be another
+                next time (a question that is asked again, or stored without what an application had added to it)
     ``gone``    the stretches of it that were dropped
     ``changed`` position -> a hash of what was changed there
     """
@@ -32,6 +33,7 @@ class Sent:
     beside: int
     length: int
     hash: int
+    but_last: int
     gone: tuple[Stretch, ...]
     changed: Mapping[int, int]
 
@@ -81,41 +83,43 @@ class Trail:
     @cached_property
     def before(self) -> Known | None:
         """The conversation that this request goes on with."""
-        found = [each for each in self._known if self._goes_on_from(each.sent)]
-        return max(found, key=lambda each: each.sent.length, default=None)
+        shared = [(self._shared(each.sent), each) for each in self._known]
+        length, found = max(shared, key=lambda each: each[0], default=(0, None))
+        return found if length else None
 
     @cached_property
     def sent(self) -> Sent:
-        """This request."""
+        """What is sent."""
         measured, plan = self.measured, self._plan()
         where = {index: place for place, index in enumerate(measured.trace.history)}
         changed = {where[index]: hash(repr(edit)) for index, edit in plan.edits.by_item().items() if index in where}
         if plan.strip is not None:
             thinking = measured.conversation.thinking.difference(plan.gone)
             changed.update({where[index]: 0 for index in range(*plan.strip) if index in thinking and index in where})
-        length = len(measured.trace.history)
+        length, hashed = len(measured.trace.history), measured.trace.sent
         gone = _stretches([where[index] for index in plan.gone])
-        return Sent(measured.kind, self._beside(), length, measured.trace.sent(length), gone, changed)
+        return Sent(measured.kind, self._beside(), length, hashed(length), hashed(max(0, length - 1)), gone, changed)
 
     @cached_property
     def same(self) -> int | None:
         """So many positions of the caller's history were sent before, as they are now; None where no request is known that this goes on from;
-        -1 where even the system prompt or the tools are others."""
+        -1 where even the system prompt or the tools are others.
+        """
         return None if self.before is None else self._same(self.before.sent)
 
     @cached_property
     def grown(self) -> bool:
-        """Whether it only has more than the request that was compared with the provider's count."""
+        """Whether it only has more than the request that was compared with the provider's count, or another last message."""
         compared = self.before.compared if self.before is not None else None
-        return compared is not None and self._goes_on_from(compared) and self._same(compared) == compared.length
+        return compared is not None and self._same(compared) >= max(1, compared.length - 1)
 
     @property
     def again(self) -> Counted | None:
         """The provider's count of this very request, where it was sent before."""
         known = self.before
-        if known is None or known.compared is None or not self.grown or known.compared.length != self.sent.length:
+        if known is None or known.compared is None or known.compared.length != self.sent.length:
             return None
-        return known.counted
+        return known.counted if self._same(known.compared) == self.sent.length else None
 
     def prefix(self, left: Mapping[int, float]) -> float | None:
         """Tokens of the prompt that are the same as in the request before; `left`: item -> its tokens, where those changed."""
@@ -135,17 +139,24 @@ class Trail:
             return replace(before, sent=self.sent)
         return before.then(self.sent, counted, grown=self.grown)
 
-    def _goes_on_from(self, other: Sent) -> bool:
+    def _shared(self, other: Sent) -> int:
+        """So many positions of its history are the caller's own now too."""
         trace = self.measured.trace
-        return other.length <= len(trace.history) and trace.sent(other.length) == other.hash
+        if other.length > len(trace.history):
+            return 0
+        if trace.sent(other.length) == other.hash:
+            return other.length
+        return other.length - 1 if trace.sent(other.length - 1) == other.but_last else 0
 
     def _same(self, other: Sent) -> int:
         now = self.sent
         if (now.kind, now.beside) != (other.kind, other.beside):
             return -1
-        differ = [place for place in {*now.changed, *other.changed} if now.changed.get(place) != other.changed.get(place)]
+        differ = [
+            place for place in {*now.changed, *other.changed} if now.changed.get(place) != other.changed.get(place)
+        ]
         differ += _difference(now.gone, other.gone)
-        return min([other.length, *differ])
+        return min([self._shared(other), *differ])
 
     def _beside(self) -> int:
         conversation = self.measured.conversation

@@ -22,7 +22,8 @@ _LINKS = ("url", "image_url", "video_url", "document_url", "file_id", "fileUri",
 
 def explained(body: Mapping[str, Any], conversation: Conversation) -> bool:
     """Whether all of it is in the body: no server tools, no edits of the provider's own, no thinking (of which it counts what it likes),
-    no media behind a link."""
+    no media behind a link.
+    """
     if conversation.thinking or any(given(body.get(name)) for name in _ADDING):
         return False
     tools = conversation.tools

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
@@ -17,7 +17,7 @@ from compacting_client.testing.gemini import Gemini
 from compacting_client.testing.openai_chat import OpenAIChat
 from compacting_client.testing.script import Failure, Part, Recorded, Script, Thinking, checked
 from compacting_client.testing.server import Answer, LoopbackServer
-from compacting_client.testing.tokens import PromptCache, estimate
+from compacting_client.testing.tokens import PromptCache, Tokenizer
 from compacting_client.testing.wire import Json, Problem, Tokens, WireApi, items, new_id, table
 
 if TYPE_CHECKING:
@@ -40,19 +40,29 @@ class Provider:
 
     window: tokens of context, None for no limit.  At OpenAI the request's own `max_tokens` counts too.
     default: answers what no scripted reply is left for; without it a short text says how many messages arrived.
+    tokenizer: counts the JSON text of one message (or of the tools, or the system prompt), in place of the estimate.
     """
 
-    def __init__(self, window: int | None = None, *, default: Script | None = None) -> None:
+    def __init__(
+        self,
+        window: int | None = None,
+        *,
+        default: Script | None = None,
+        tokenizer: Callable[[str], int] | None = None,
+    ) -> None:
         if window is not None and (type(window) is not int or window < 1):
             raise ConfigError(f"Provider(window={window!r}): a positive number of tokens or None is allowed")
         if default is not None and not callable(default):
             raise ConfigError(f"Provider(default={default!r}): a callable or None is allowed")
+        if tokenizer is not None and not callable(tokenizer):
+            raise ConfigError(f"Provider(tokenizer={tokenizer!r}): a callable or None is allowed")
         self.window = window
         self._default = default
+        self._tokenizer = Tokenizer(tokenizer)
         self._apis: tuple[WireApi, ...] = (OpenAIChat(), AnthropicMessages(), Gemini())
         self._script: deque[tuple[Part, ...] | Failure | Script] = deque()
         self._requests: list[Recorded] = []
-        self._cache = PromptCache()
+        self._cache = PromptCache(self._tokenizer)
         self._lock = threading.Lock()
         self._server: LoopbackServer | None = None
 
@@ -135,7 +145,7 @@ class Provider:
     def _answer(self, request: Recorded) -> tuple[Answer, Violation | None]:
         for api in self._apis:
             if api.counts_at and request.path.endswith(api.counts_at):
-                return Answer(200, api.count(estimate(api.prompt(api.body(request)))), _request_id()), None
+                return Answer(200, api.count(self._tokenizer.total(api.prompt(api.body(request)))), _request_id()), None
             if request.path.endswith(api.answers_at):
                 refusal = self._refusal(api, api.body(request))
                 return (_refused(api, refusal) if refusal else self._reply(api, request)), refusal
@@ -147,7 +157,7 @@ class Provider:
         except Unreadable as error:
             return Violation("unreadable", "", str(error))
         if refusal is None and self.window is not None:
-            refusal = api.overflow(body, estimate(api.prompt(body)), self.window)
+            refusal = api.overflow(body, self._tokenizer.total(api.prompt(body)), self.window)
         return refusal
 
     def _reply(self, api: WireApi, request: Recorded) -> Answer:
@@ -157,10 +167,10 @@ class Provider:
         body = api.body(request)
         prompt = api.prompt(body)
         tokens = Tokens(
-            prompt=estimate(prompt),
+            prompt=self._tokenizer.total(prompt),
             cached=self._cache.read(f"{api.name} {body.get('model')}", [(item, api.identity(item)) for item in prompt]),
-            answer=estimate(map(_said, reply)),
-            thinking=estimate(part.text for part in reply if isinstance(part, Thinking)),
+            answer=self._tokenizer.total(map(_said, reply)),
+            thinking=self._tokenizer.total(part.text for part in reply if isinstance(part, Thinking)),
         )
         answer = api.answer(body, reply, tokens)
         return Answer(200, api.stream(body, answer) if api.streams(request) else answer, _request_id())

@@ -1,4 +1,4 @@
-"""Token counts of the loopback provider: an estimate, and a prompt cache to read it from."""
+"""Token counts of the loopback provider: an estimate, or a tokenizer of the test's own, and a prompt cache to read them from."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import hashlib
 import json
 import math
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
-__all__ = ["PromptCache", "estimate", "utf16"]
+__all__ = ["PromptCache", "Tokenizer"]
 
 MEDIA = "m" * 6_400  # stands for a picture or document: about 1,600 tokens, whatever its base64 weighs
 
@@ -19,14 +19,20 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
-def utf16(value: Any) -> int:
-    """Size of the compact JSON of a value, in UTF-16 code units, inline media at a flat rate."""
-    return len(canonical(_without_media(value)).encode("utf-16-le", "surrogatepass")) // 2
+class Tokenizer:
+    """Counts JSON values, inline media at a flat rate: by the caller's function of a text, else a quarter of the size in UTF-16 code units."""
 
+    def __init__(self, count: Callable[[str], int] | None = None) -> None:
+        self._count = count
 
-def estimate(values: Iterable[Any]) -> int:
-    """Tokens of these JSON values: a quarter of their size, rounded up."""
-    return math.ceil(sum(map(utf16, values)) / 4)
+    def size(self, value: Any) -> float:
+        """Tokens of one value; parts of a token where they are estimated."""
+        text = canonical(_without_media(value))
+        return self._count(text) if self._count else len(text.encode("utf-16-le", "surrogatepass")) / 8
+
+    def total(self, values: Iterable[Any]) -> int:
+        """Tokens of these values, rounded up."""
+        return math.ceil(sum(map(self.size, values)))
 
 
 def _without_media(value: Any) -> Any:
@@ -44,7 +50,8 @@ def _without_media(value: Any) -> Any:
 class PromptCache:
     """Remembers the prompts of accepted requests, as if each carried cache marks and no entry ever expired."""
 
-    def __init__(self) -> None:
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
         self._prefixes: set[bytes] = set()
         self._lock = threading.Lock()
 
@@ -53,11 +60,11 @@ class PromptCache:
 
         items: (what is counted, what identifies it), in prompt order: tools, system, messages.
         """
-        digest, cached, hit = scope.encode(), 0, True
+        digest, cached, hit = scope.encode(), 0.0, True
         with self._lock:
             for counted, identity in items:
                 digest = hashlib.sha256(digest + canonical(identity).encode("utf-8", "surrogatepass")).digest()
                 hit = hit and digest in self._prefixes
-                cached += utf16(counted) if hit else 0
+                cached += self._tokenizer.size(counted) if hit else 0
                 self._prefixes.add(digest)
-        return math.ceil(cached / 4)
+        return math.ceil(cached)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Protocol
 
 from compacting_client.core import calibration
@@ -91,14 +92,21 @@ class Trail:
     def sent(self) -> Sent:
         """What is sent."""
         measured, plan = self.measured, self._plan()
-        where = {index: place for place, index in enumerate(measured.trace.history)}
-        changed = {where[index]: hash(repr(edit)) for index, edit in plan.edits.by_item().items() if index in where}
+        changed = {index: hash(repr(edit)) for index, edit in plan.edits.by_item().items()}
         if plan.strip is not None:
             thinking = measured.conversation.thinking.difference(plan.gone)
-            changed.update({where[index]: 0 for index in range(*plan.strip) if index in thinking and index in where})
+            changed.update(dict.fromkeys(thinking.intersection(range(*plan.strip)), 0))
         length, hashed = len(measured.trace.history), measured.trace.sent
-        gone = _stretches([where[index] for index in plan.gone])
-        return Sent(measured.kind, self._beside(), length, hashed(length), hashed(max(0, length - 1)), gone, changed)
+        where = measured.trace.history.index
+        return Sent(
+            measured.kind,
+            self._beside(),
+            length,
+            hashed(length),
+            hashed(max(0, length - 1)),
+            _stretches(measured.trace.positions(plan.gone)),
+            {where(index): what for index, what in changed.items() if index in measured.trace.history},
+        )
 
     @cached_property
     def same(self) -> int | None:
@@ -166,13 +174,11 @@ class Trail:
 
 
 def _stretches(places: Sequence[int]) -> tuple[Stretch, ...]:
-    found: list[Stretch] = []
-    for place in places:
-        if found and found[-1][1] == place:
-            found[-1] = found[-1][0], place + 1
-        else:
-            found.append((place, place + 1))
-    return tuple(found)
+    """Places, ascending, as [start, stop)."""
+    if not places:
+        return ()
+    ends = [n for n, (one, other) in enumerate(pairwise(places), 1) if other != one + 1]
+    return tuple((places[start], places[stop - 1] + 1) for start, stop in zip([0, *ends], [*ends, len(places)], strict=True))
 
 
 def _difference(one: Sequence[Stretch], other: Sequence[Stretch]) -> list[int]:

@@ -85,6 +85,12 @@ class Followed:
         self._conversations, self._calibrates, self._explained = conversations, calibrates, explained
         self._gone, self._changed = gone, changed
 
+    def settle(self) -> None:
+        """Look at what goes when the conversation is released."""
+        self.trail.settle()
+        explained = self._explained()
+        self._explained = lambda: explained
+
     def prefix(self) -> float | None:
         """Tokens of the prompt that are the same as in the request before it."""
         return self.trail.prefix(self._changed())

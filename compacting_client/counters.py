@@ -12,10 +12,10 @@ __all__ = ["BY_PROVIDER", "TextEncoding", "Tiktoken", "counter_of"]
 
 BY_PROVIDER = "provider"
 VOCABULARY = "o200k_base"
-"""That of OpenAI's models since GPT-4o."""
+"""That of the models that `tiktoken` was made for, the older ones aside."""
 
 MESSAGE_TOKENS = 4
-"""Around the text of a message: its start, its role, its end (OpenAI's cookbook, "How to count tokens with tiktoken": three, and the role)."""
+"""Around the text of a message: its start, its role, its end (the cookbook's "How to count tokens with tiktoken": three, and the role)."""
 
 
 class TextEncoding(Protocol):

@@ -203,7 +203,7 @@ class _Request:
             response = yield from self._recovered(error)
         yield from self._remember()
         if self.outcome is not None and self.outcome.measured.known:
-            self.trail.settle()
+            self.followed.settle()
             self.outcome.release()  # an application may keep every response, and with it every report
         return response
 
@@ -220,10 +220,9 @@ class _Request:
         """Let the report know what was sent before, and the next requests what this one comes to."""
         conversations, report, body = self.session.conversations, self.report, self.body
         known = conversations.alike(outcome.measured.opening)
-        self.trail = Trail(outcome.measured, lambda: outcome.plan, known)
-        followed = Followed(
+        self.followed = followed = Followed(
             conversations,
-            self.trail,
+            Trail(outcome.measured, lambda: outcome.plan, known),
             calibrates=self.session.settings.counter in (None, BY_PROVIDER),
             explained=lambda: explained(body, outcome.conversation),
             gone=lambda: outcome.plan.gone,

@@ -26,6 +26,10 @@ SDKS = {
     "botocore",
     "rich",
 }
+LISTS = {
+    "genai_prices",
+    "tiktoken",
+}  # data of an extra, read by the one function that needs it; where it is absent, that knows nothing, or says so when wrapping
 PROVIDERS = re.compile(r"openai|anthropic|claude|gemini|gpt|bedrock|azure|vertex", re.IGNORECASE)
 NAMES_PROVIDERS = (
     "formats",
@@ -91,6 +95,7 @@ def test_the_core_is_pure() -> None:
         "itertools",
         "json",
         "math",
+        "statistics",
         "typing",
     }
     allowed = ("compacting_client.core.", "compacting_client.errors.", "orjson")
@@ -111,7 +116,8 @@ INWARD = {
     "testing": {"errors", "formats", "testing"},
     "events": set(),
     "logs": {"errors", "events"},
-    "report": {"events", "formats"},
+    "savings": {"formats"},
+    "report": {"events", "formats", "savings"},
     "account": {"core", "events", "formats", "report"},
 }
 
@@ -132,7 +138,8 @@ def test_imports_point_inward(name: str) -> None:
 @files
 def test_no_sdk_is_imported(file: Path) -> None:
     """No SDK at all in the package: bindings know clients by their classes' names, formats know bodies."""
-    assert not {name for name in imports(tree(file)) if name.partition(".")[0] in SDKS}
+    assert not {name for name in imports(tree(file)) if name.partition(".")[0] in SDKS - LISTS}
+    assert not {name for name in imports(tree(file), at_top=True) if name.partition(".")[0] in LISTS}
 
 
 def test_only_declared_dependencies_are_imported() -> None:
@@ -142,7 +149,7 @@ def test_only_declared_dependencies_are_imported() -> None:
     assert listed is not None
     declared = set(re.findall(r'"([A-Za-z0-9_-]+)', listed[1]))
     used = {name.partition(".")[0] for file in FILES for name in imports(tree(file), at_run_time=True)}
-    assert used - set(sys.stdlib_module_names) - {"compacting_client"} == declared
+    assert used - set(sys.stdlib_module_names) - {"compacting_client"} - LISTS == declared
 
 
 def test_there_are_no_import_cycles() -> None:

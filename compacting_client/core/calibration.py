@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
-from operator import sub
+from itertools import accumulate, pairwise
 from statistics import median
 from typing import NamedTuple
 
-__all__ = ["EXACT", "Counted", "Rate", "Scale", "agrees", "due", "measured_against", "rate", "scale_of"]
+__all__ = ["EXACT", "Counted", "Rate", "Scale", "agrees", "due", "measured_against", "rate", "scale_of", "whole"]
 
 FEW = 5
 """So many differences are remembered: the median of a few forgets an odd one, and follows a conversation that changes its language."""
@@ -114,5 +113,4 @@ def whole(sizes: Sequence[float], media: Mapping[int, float], k: float) -> list[
     scaled = [size * k for size in sizes]
     for index, tokens in media.items():
         scaled[index] += tokens * (1 - k)
-    ends = [0, *map(round, accumulate(scaled))]
-    return list(map(sub, ends[1:], ends))
+    return [end - start for start, end in pairwise([0, *map(round, accumulate(scaled))])]

@@ -178,7 +178,9 @@ def _stretches(places: Sequence[int]) -> tuple[Stretch, ...]:
     if not places:
         return ()
     ends = [n for n, (one, other) in enumerate(pairwise(places), 1) if other != one + 1]
-    return tuple((places[start], places[stop - 1] + 1) for start, stop in zip([0, *ends], [*ends, len(places)], strict=True))
+    return tuple(
+        (places[start], places[stop - 1] + 1) for start, stop in zip([0, *ends], [*ends, len(places)], strict=True)
+    )
 
 
 def _difference(one: Sequence[Stretch], other: Sequence[Stretch]) -> list[int]:

@@ -135,7 +135,10 @@ def _user(api: str, text: str, *, with_picture: bool = False) -> Body:
         blocks = [{"type": "text", "text": text}, {"type": "image", "source": source}]
         return {"role": "user", "content": blocks if data else text}
     parts: list[Body] = [{"text": text}]
-    return {"role": "user", "parts": parts + ([{"inline_data": {"mime_type": "image/png", "data": data}}] if data else [])}
+    return {
+        "role": "user",
+        "parts": parts + ([{"inline_data": {"mime_type": "image/png", "data": data}}] if data else []),
+    }
 
 
 def _answer(api: str, text: str) -> Body:
@@ -146,7 +149,11 @@ def _exchange(api: str, call: str, result: str) -> list[Body]:
     arguments = {"day": call}
     if api == CHAT:
         function = {"name": "read_log", "arguments": json.dumps(arguments)}
-        asked = {"role": "assistant", "content": None, "tool_calls": [{"id": call, "type": "function", "function": function}]}
+        asked = {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": call, "type": "function", "function": function}],
+        }
         return [asked, {"role": "tool", "tool_call_id": call, "content": result}]
     if api == CLAUDE:
         use = {"type": "tool_use", "id": call, "name": "read_log", "input": arguments}
@@ -169,7 +176,9 @@ def called(client: Any, api: str, mode: str, body: Body) -> Any:
     return client.messages.create(**arguments, stream="stream" in mode)
 
 
-async def reports_of(provider: Provider, api: str, mode: str, policy: Any, bodies: list[Body], **options: Any) -> list[Report]:
+async def reports_of(
+    provider: Provider, api: str, mode: str, policy: Any, bodies: list[Body], **options: Any
+) -> list[Report]:
     """The reports of these requests, made one after the other with one wrapped client, read to their ends."""
     found: list[Report] = []
     awaited = "async" in mode

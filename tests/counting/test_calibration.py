@@ -1,13 +1,12 @@
 """After the second request of a conversation its size is known within 5 %, whatever it is written in and however the provider counts."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from compacting_client import DropOldest, Report
 from compacting_client.testing import Provider
-from tests.counting.conversations import APIS, CHAT, CLAUDE, GEMINI, MODES, TEXTS, by_script, evenly, reports_of, talk
+from tests.counting.conversations import APIS, MODES, TEXTS, by_script, evenly, reports_of, talk
 
 MakeProvider = Callable[..., Provider]
 ROOMY = DropOldest(1_000_000)

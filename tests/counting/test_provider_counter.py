@@ -9,7 +9,7 @@ import pytest
 
 from compacting_client import ConfigError, DropOldest, compacting, control
 from compacting_client.testing import EventCapture, Provider
-from tests.counting.conversations import CLAUDE, GEMINI, MODES, MODELS, called, client_of, reports_of, talk
+from tests.counting.conversations import CLAUDE, GEMINI, MODELS, MODES, called, client_of, reports_of, talk
 
 MakeProvider = Callable[..., Provider]
 each_api = pytest.mark.parametrize("api", [CLAUDE, GEMINI])
@@ -47,7 +47,9 @@ async def test_far_from_the_budget_nothing_is_asked(api: str, counting_provider:
     provider, body = counting_provider(api), talk(api, "English", 4)
     (alone,) = await reports_of(counting_provider(api), api, "sync", DropOldest(1_000_000), [body])
     for share, calls in ((0.5, 0), (0.75, 0), (0.85, 1), (1.5, 2)):
-        await reports_of(provider, api, "sync", DropOldest(int(alone.tokens_before / share)), [body], counter="provider")
+        await reports_of(
+            provider, api, "sync", DropOldest(int(alone.tokens_before / share)), [body], counter="provider"
+        )
         assert len(counts(provider)) == calls
 
 
@@ -88,9 +90,7 @@ async def aunreachable(request: Any) -> None:
     unreachable(request)
 
 
-def test_a_count_that_fails_costs_an_event(
-    counting_provider: MakeProvider, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_count_that_fails_costs_an_event(counting_provider: MakeProvider, caplog: pytest.LogCaptureFixture) -> None:
     """The estimate decides then, also with ``strict=True``; the log has it as a warning, and nobody asks a second time."""
     provider, events = counting_provider(CLAUDE, lambda text: len(text) // 4), EventCapture()
     pool = anthropic.DefaultHttpxClient(event_hooks={"request": [unreachable]})
@@ -116,7 +116,9 @@ async def test_a_count_that_fails_on_an_async_client_costs_an_event(counting_pro
         client = compacting(plain, DropOldest(600), counter="provider", strict=True, on_event=events)
         response = await called(client, CLAUDE, "async", talk(CLAUDE, "English", 6))
         assert response.content
-    assert [event.rules for event in events.named("compaction.rejected")] == [("error", "counter", "APIConnectionError")]
+    assert [event.rules for event in events.named("compaction.rejected")] == [
+        ("error", "counter", "APIConnectionError")
+    ]
 
 
 def test_openai_has_no_such_call() -> None:

@@ -43,7 +43,10 @@ async def test_the_unchanged_prefix_is_what_the_providers_cache_has(api: str, mo
 async def test_another_system_prompt_or_other_tools_leave_no_prefix(provider: Provider) -> None:
     """They stand in front of all messages."""
     body = talk(CLAUDE, "English", 3)
-    others = [{**body, "system": "Another one."}, {**talk(CLAUDE, "English", 3, tools=True), "messages": body["messages"]}]
+    others = [
+        {**body, "system": "Another one."},
+        {**talk(CLAUDE, "English", 3, tools=True), "messages": body["messages"]},
+    ]
     for other in others:
         _, report = await reports_of(provider, CLAUDE, "sync", 10**6, [body, other])
         assert report.savings.unchanged == 0

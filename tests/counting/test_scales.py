@@ -32,7 +32,9 @@ def test_pictures_that_came_are_taken_off_by_their_formula() -> None:
     assert scale_of([Rate(9, sure=False), Rate(1.5, sure=True)], HUNDRED, ()).k == 1.5
 
 
-@pytest.mark.parametrize("after", [Counted(110, 0, 900), Counted(90, 0, 250), Counted(200, 0, 300), Counted(200, 0, 90)])
+@pytest.mark.parametrize(
+    "after", [Counted(110, 0, 900), Counted(90, 0, 250), Counted(200, 0, 300), Counted(200, 0, 90)]
+)
 def test_what_text_does_not_explain_teaches_nothing(after: Counted) -> None:
     """Too little text, less text, more text for no more tokens, or for fewer."""
     assert rate(HUNDRED, after) is None

@@ -48,7 +48,9 @@ def unavailable(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
 def test_a_vocabulary_that_cannot_be_had_is_told_when_wrapping(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """With what to do; the error of tiktoken itself is its cause."""
     unavailable(monkeypatch, tmp_path)
-    with pytest.raises(ConfigError, match=r'counter="tiktoken" needs the vocabulary o200k_base.*TIKTOKEN_CACHE_DIR') as error:
+    with pytest.raises(
+        ConfigError, match=r'counter="tiktoken" needs the vocabulary o200k_base.*TIKTOKEN_CACHE_DIR'
+    ) as error:
         compacting(openai.OpenAI(api_key="test"), 400, counter="tiktoken")
     assert "ConnectionError" in str(error.value) or "ProxyError" in str(error.value)
     assert error.value.__cause__ is not None
@@ -64,7 +66,9 @@ def test_a_package_that_is_not_there_is_told_when_wrapping(monkeypatch: pytest.M
 @pytest.mark.parametrize("value", ["gpt-5", "Tiktoken", "", 7, b"tiktoken", ["provider"]])
 def test_other_names_are_no_counters(value: Any) -> None:
     """The error names the value, and what there is."""
-    with pytest.raises(ConfigError, match=r'counter must be a function or None, not .*"tiktoken" and "provider"') as error:
+    with pytest.raises(
+        ConfigError, match=r'counter must be a function or None, not .*"tiktoken" and "provider"'
+    ) as error:
         compacting(openai.OpenAI(api_key="test"), 400, counter=value)
     assert repr(value) in str(error.value)
 

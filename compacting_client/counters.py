@@ -77,6 +77,5 @@ def _vocabulary() -> Any:
     except Exception as error:
         raise ConfigError(
             f'counter="tiktoken" needs the vocabulary {VOCABULARY}, which could not be had ({type(error).__name__}): tiktoken downloads it '
-            "once from openaipublic.blob.core.windows.net; without a network, set TIKTOKEN_CACHE_DIR to a folder that has it, or pass an "
-            "encoding of your own, as in counter=tiktoken.get_encoding(...)"
+            "once; without a network set TIKTOKEN_CACHE_DIR to a folder that has it, or pass an encoding of your own (counter=encoding)"
         ) from error

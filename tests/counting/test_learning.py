@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import openai
@@ -76,7 +77,7 @@ async def test_a_remembered_cut_stays_where_it_is(counting_provider: MakeProvide
     arrived = [request.body["messages"] for request in provider.requests]
     assert reports[0].trigger == "tokens"
     assert [report.trigger for report in reports[1:]] == [None, None]
-    for before, after in zip(arrived, arrived[1:], strict=False):
+    for before, after in pairwise(arrived):
         assert after[: len(before)] == before
     assert reports[2].tokens_after > size(provider.requests[2].body)
 

@@ -17,6 +17,7 @@ from typing import Any, cast
 
 from compacting_client import account
 from compacting_client.conversations import Followed
+from compacting_client.core.asking import Asking
 from compacting_client.core.compaction import Outcome, Question, compaction, unchanged, without_thinking
 from compacting_client.core.conversation import Conversation
 from compacting_client.core.effects import Effect
@@ -245,16 +246,20 @@ class _Request:
             memory_key=settings.memory_key,
             recent=self.session.recent,
             learned=self.session.conversations,
-            counting=self._asking(conversation),
+            asking=self._asking(conversation),
             portable=getattr(settings.memory, "shared", True),
         )
 
-    def _asking(self, conversation: Conversation) -> Callable[[Plan], Any] | None:
+    def _asking(self, conversation: Conversation) -> Asking | None:
         """How the provider is asked for its count, where that is wanted; a preview sends nothing."""
-        counting = self.counting if self.session.settings.counter == BY_PROVIDER else None
-        if counting is None or self.session.previews():
+        counting, session = self.counting, self.session
+        if counting is None or session.settings.counter != BY_PROVIDER or session.previews():
             return None
-        return lambda plan: counting(self._written(conversation, plan) if plan else self.body)
+
+        def leaving(plan: Plan) -> Any:
+            return counting(self._written(conversation, plan) if plan else self.body)
+
+        return Asking(leaving, session.conversations.alike)
 
     def _remember(self) -> Steps:
         if self.outcome is None or self.outcome.commit is None:

@@ -9,16 +9,15 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from compacting_client.core.asking import NEAR, asked
+from compacting_client.core.asking import Asking
 from compacting_client.core.conversation import SYSTEM, Conversation
 from compacting_client.core.edits import NO_EDITS, Edits
 from compacting_client.core.effects import Ask, Effect, Remember, Reuse
-from compacting_client.core.measure import Measure, Tokenizer, measure, resized, sizes_without_thinking
+from compacting_client.core.measure import Learned, Measure, Tokenizer, measure, resized, sizes_without_thinking
 from compacting_client.core.plan import NOTHING, Plan
 from compacting_client.core.prefix import Entry, Found
 from compacting_client.core.recent import Recent
 from compacting_client.core.recognition import Recognition
-from compacting_client.core.sent import Conversations
 from compacting_client.core.view import Choice, View, base_pins
 
 __all__ = ["Decides", "Outcome", "Question", "compaction", "unchanged", "without_thinking"]
@@ -54,8 +53,8 @@ class Question:
 
     ``refused``   names the rules that the body would break after a plan, and did not break before
     ``recent``    what is known of the histories seen last, or None
-    ``learned``   what is known of the conversations sent last, and of how the provider counts them, or None
-    ``counting``  asks the provider how many tokens leave under a plan, or None
+    ``learned``   what is known of how the provider counts, or None
+    ``asking``    asks the provider for its own count, or None
     ``portable``  whether another process reads what is remembered
     """
 
@@ -66,8 +65,8 @@ class Question:
     pin: Callable[[Any], Any] | None = None
     memory_key: Callable[[Any], Any] | None = None
     recent: Recent | None = None
-    learned: Conversations | None = None
-    counting: Callable[[Plan], Any] | None = None
+    learned: Learned | None = None
+    asking: Asking | None = None
     portable: bool = True
 
 
@@ -229,14 +228,11 @@ def _decide(
 
 
 def _counted(question: Question, outcome: Outcome, view: View, entry: Found | None) -> Generator[Effect, Any, bool]:
-    """Let the provider count what a remembered entry leaves, once, where the budget is near; whether the sizes are others now."""
-    budget, counting = question.policy.budget, question.counting
-    if counting is None or budget is None or outcome.asked or not view.exceeds(NEAR * budget):
+    """Let the provider count what a remembered entry leaves, once, where that is wanted; whether the sizes are others now."""
+    if outcome.asked or question.asking is None or not question.asking.wanted(view, question.policy.budget):
         return False
     outcome.asked = True
-    plan = _plan(outcome, _Attempt(None, entry, ""))
-    known = question.learned.alike(outcome.measured.opening) if question.learned is not None else ()
-    failed = yield from asked(outcome.measured, view, plan, counting, known)
+    failed = yield from question.asking.asked(outcome.measured, view, _plan(outcome, _Attempt(None, entry, "")))
     if failed is not None:
         outcome.rejected.append((("error", "counter", failed), "counted by the estimate"))
     return failed is None

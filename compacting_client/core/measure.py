@@ -40,7 +40,7 @@ Opening = tuple[Any, ...]
 """The API, and hashes of how a history begins."""
 
 Kind = tuple[str, str, int]
-"""API, model and tools: requests that are alike are counted alike."""
+"""API, model, tools and schema: requests that are alike are counted alike."""
 
 
 class Tokenizer(Protocol):
@@ -98,18 +98,16 @@ class Measure:
         tokenizer: Tokenizer | None = None,
     ) -> None:
         self.conversation, self.trace = conversation, Trace(conversation)
-        tools = b"" if conversation.tools is None else dump(conversation.tools)
+        beside = [*map(dump, conversation.beside)]
         self._counter: Callable[[Any], Any] | None = None
         self._tokenizer = tokenizer
-        self._beside: Tokens = sum(map(self._weight, map(dump, conversation.head))) + (
-            self._weight(tools) if tools else 0
-        )
+        self._beside: Tokens = sum(map(self._weight, [*map(dump, conversation.head), *beside]))
         self._raw: Sequence[Tokens] | None = None
         self._sizes: Sequence[Tokens] | None = None
         self._k = 1.0
         self._total: Tokens | None = None
         self._recent = recent
-        self.kind: Kind = conversation.api, conversation.model, hash(tools)
+        self.kind: Kind = conversation.api, conversation.model, hash(tuple(beside))
         self.opening: Opening = (conversation.api, *map(hash, self.trace.opening(OPENING)[0]))
         self.scale = EXACT if learned is None else learned.scale(self.kind, self.opening)
         self._within = math.inf  # no more tokens than this, as far as is known
@@ -200,8 +198,7 @@ class Measure:
         """Count by the caller's `counter`.  Raises PolicyError for a count that is no number >= 0."""
         conversation = self.conversation
         shown: list[Message] = list(conversation.head)
-        if conversation.tools is not None:
-            shown.append({"role": SYSTEM, "content": dump(conversation.tools).decode("utf-8", "replace")})
+        shown += [{"role": SYSTEM, "content": dump(each).decode("utf-8", "replace")} for each in conversation.beside]
         outside = len(shown)
         widths: list[int] = []
         for item in conversation.items:

@@ -6,15 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Protocol
 
 from compacting_client.core import calibration
-from compacting_client.core.calibration import FEW, Counted, Rate, Scale
+from compacting_client.core.calibration import FEW, Counted, Rate
 from compacting_client.core.conversation import SYSTEM
-from compacting_client.core.measure import Kind, Measure, Opening
+from compacting_client.core.measure import Kind, Measure
 from compacting_client.core.plan import Plan
 
-__all__ = ["Conversations", "Known", "Sent", "Trail"]
+__all__ = ["Known", "Sent", "Trail"]
 
 Stretch = tuple[int, int]
 
@@ -54,18 +53,6 @@ class Known:
         taught = calibration.rate(self.counted, counted) if same and grown and self.counted is not None else None
         rates = (*(self.rates if same else ()), *((taught,) if taught is not None else ()))
         return Known(sent, sent, counted, rates[-FEW:])
-
-
-class Conversations(Protocol):
-    """What is known of the conversations that were sent last."""
-
-    def scale(self, kind: Kind, opening: Opening) -> Scale:
-        """How the provider counts a conversation that begins so."""
-        ...
-
-    def alike(self, opening: Opening) -> Sequence[Known]:
-        """Those that begin so, the last one first."""
-        ...
 
 
 class Trail:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from hashlib import blake2b
 from typing import Any
 
-from compacting_client.core.compaction import Outcome
+from compacting_client.core.compaction import Outcome, unchanged
 from compacting_client.core.conversation import called
 from compacting_client.core.tokens import dump
 from compacting_client.events import (
@@ -18,9 +18,10 @@ from compacting_client.events import (
     ContentReused,
     Event,
 )
+from compacting_client.formats.base import Format
 from compacting_client.report import Figures, Report, Verdict
 
-__all__ = ["applied", "details", "figures", "fill", "fresh_events", "memory_failed", "rejected", "verdicts"]
+__all__ = ["applied", "details", "figures", "fill", "fresh_events", "memory_failed", "rejected", "uncut", "verdicts"]
 
 _THOUGHT_BEFORE = "thinking from before an edit"
 _REASONS = {
@@ -45,6 +46,14 @@ def fill(report: Report, outcome: Outcome, budget: float | None) -> None:
         report.fits = budget is None or not outcome.measured.exceeds(budget)
     report.figures = partial(figures, outcome)
     report.forget()  # filled a second time after a recovery
+
+
+def uncut(wire: Format, body: Mapping[str, Any]) -> Figures:
+    """The numbers of a request on which nothing was decided, by the default estimate; zeros for one that cannot be read."""
+    try:
+        return figures(unchanged(wire.read(body), None))
+    except Exception:  # noqa: BLE001 - whatever shape it has: the provider says what is wrong with it
+        return Figures()
 
 
 def figures(outcome: Outcome) -> Figures:

@@ -136,6 +136,11 @@ class Control(Generic[ClientT]):
 
     def _check_own(self, method: Any) -> None:
         """A method of another client would send what it is given."""
+        if not callable(method):
+            raise ConfigError(
+                f"the first argument is a {type(method).__name__}; pass the method itself, with the arguments of its call behind it, "
+                "as in preview(client.chat.completions.create, model=...)"
+            )
         client = owner(method)
         session = bound(client) if client is not None else self._session
         if session is None or not session.related(self._session):

@@ -26,7 +26,7 @@ from compacting_client.core.sent import Trail
 from compacting_client.counters import BY_PROVIDER
 from compacting_client.errors import BudgetError, PolicyError
 from compacting_client.events import CompactionRecovered, CompactionRejected, CompactionSkipped, Event
-from compacting_client.formats.base import Format, Unreadable, drained, wire_json
+from compacting_client.formats.base import Format, Unreadable, drained, snapshot, wire_json
 from compacting_client.formats.explained import explained
 from compacting_client.policies import Policy
 from compacting_client.report import Report
@@ -150,6 +150,8 @@ class _Request:
                 self.outcome = yield from compaction(self._question(self.policy))
                 account.fill(self.report, self.outcome, self.policy.budget)
                 self._follow(self.outcome)
+            else:
+                self.report.figures = partial(account.uncut, self.wire, snapshot(self.body, self.wire.FIELD))
         except Unreadable:
             self.report.reason = "unreadable"
         except Exception as error:  # noqa: BLE001 - whatever the caller's functions raise: the request still goes out

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
 from compacting_client.events import ContentDropped, ContentReplaced, ContentReused, Event
@@ -174,15 +173,15 @@ class Report:
         head = f"{self.api} {self.model or '?'} [{self.policy}]"
         if not self.changed:
             counted = (
-                f", {self.tokens_before} tokens in {self.messages_before} messages" if self.messages_before else ""
+                f", {self.tokens_before} tokens in {_messages(self.messages_before)}" if self.messages_before else ""
             )
             left = f"{head}: left as it was ({self.reason}){counted}" + ("" if self.fits else ", over the budget")
             return left + self._saved()
         lines = [
-            f"{head}: {self.tokens_before} -> {self.tokens_after} tokens, {self.messages_before} -> {self.messages_after} messages"
+            f"{head}: {self.tokens_before} -> {self.tokens_after} tokens, {self.messages_before} -> {_messages(self.messages_after)}"
             + ("" if self.fits else ", still over the budget")
         ]
-        lines += [_line(list(units)) for _, units in groupby(self.dropped, key=lambda unit: unit.since)]
+        lines += _dropped(self.dropped)
         lines += [f"  {item.kind} {_span(item)} {item.tokens} -> {item.tokens_after} tokens" for item in self.replaced]
         lines += [
             f"  reused {item.kind}, made {_ago(item.age)}, saves {item.tokens_saved} tokens" for item in self.reused
@@ -194,13 +193,33 @@ class Report:
         return f"\n  {said}" if said else ""
 
 
+def _dropped(units: Sequence[ContentDropped]) -> list[str]:
+    """A line for each request in which something went, the oldest first; many of them have one line together."""
+    went: dict[int, list[ContentDropped]] = {}
+    for unit in units:
+        went.setdefault(unit.since, []).append(unit)
+    ages = sorted(went, reverse=True)
+    older, newer = (ages[: 1 - _LINES], ages[1 - _LINES :]) if len(ages) > _LINES else ((), ages)
+    early = [unit for age in older for unit in went[age]]
+    return [*([_line(early)] if early else []), *(_line(went[age]) for age in newer)]
+
+
+_LINES = 6  # of what was dropped, in `str(report)`
+
+
 def _line(units: list[ContentDropped]) -> str:
-    """Units that went in the same request, in one line."""
+    """Units that went in the same request, or in older ones, in one line."""
     roles = Counter(role for unit in units for role in unit.roles)
     tools = Counter(name for unit in units for name in unit.tools)
     called = f" (calls: {_counted(tools)})" if tools else ""
-    span = f"[{units[0].first}-{max(unit.last for unit in units)}]"
-    return f"  dropped {_ago(units[0].since)}: {_counted(roles)}{called} of {span}, {sum(unit.tokens for unit in units)} tokens"
+    span = f"[{min(unit.first for unit in units)}-{max(unit.last for unit in units)}]"
+    ages = {unit.since for unit in units}
+    when = _ago(min(ages)) if len(ages) == 1 else f"{min(ages)} to {max(ages)} requests ago"
+    return f"  dropped {when}: {_counted(roles)}{called} of {span}, {sum(unit.tokens for unit in units)} tokens"
+
+
+def _messages(count: int) -> str:
+    return f"{count} message{'s' * (count != 1)}"
 
 
 def _ago(requests: int) -> str:

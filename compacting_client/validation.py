@@ -37,12 +37,25 @@ def is_async(function: Any) -> bool:
 
 
 def function(field: str, value: Any, *, async_client: bool) -> None:
-    """Checks a function given as a setting; None is allowed.  Raises ConfigError, also for an async one on a sync client."""
+    """Checks a function of one argument given as a setting; None is allowed.  Raises ConfigError, also for an async one on a sync client."""
     if value is None:
         return
     if not callable(value):
         raise ConfigError(f"{field} must be a function or None, not {value!r}")
+    takes_one(field, value)
     if is_async(value) and not async_client:
         raise ConfigError(
             f"{field} is async, but the client is not: nobody would await it; pass a plain function, or wrap the SDK's async client"
         )
+
+
+def takes_one(field: str, value: Any) -> None:
+    """Checks that a callable can be called with one argument, and is no class of such callables.  Raises ConfigError."""
+    if isinstance(value, type) and "__call__" in vars(value):
+        raise ConfigError(f"{field} is the class {value.__name__}; pass an object of it: {value.__name__}()")
+    try:
+        inspect.signature(value).bind(None)
+    except TypeError:
+        raise ConfigError(f"{field} is called with one argument, which {value!r} does not take") from None
+    except ValueError:  # some built-in functions do not say
+        return

@@ -102,5 +102,5 @@ def described(value: Any) -> str:
 
 def _hint(value: Any) -> str:
     if not isinstance(value, ModuleType) and _inner(value) is not None:
-        return f"wrap its client first, as in compacting(OpenAI()), and give that to {type(value).__name__}; "
+        return f"wrap the client that it belongs to, and take the {type(value).__name__} of that, as in compacting(client, 60_000); "
     return ""

@@ -232,7 +232,8 @@ class Measure:
         """Let the next request of this conversation have what was measured and digested."""
         if self._recent is None or self._counter is not None or self._raw is None:
             return
-        size, known = len(self.trace.history), self._seen.hashes if self._seen is not None else {}
+        size = len(self.trace.history)
+        known: Mapping[int, int] = self._seen.hashes if self._seen is not None else {}
         # the last message may be another one next time, and an edit further back leaves what stands before it
         lengths = sorted({length for length in (*states, size - 1, size) if length > OPENING})[-_MARKS:]
         hashes = {

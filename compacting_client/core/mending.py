@@ -10,6 +10,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, cast
 
 from compacting_client.core.conversation import Message
@@ -62,6 +63,7 @@ def decided(view: View, shown: Sequence[Shown], copies: Sequence[Message], retur
     places = _matched(shown, copies, messages)
     if not _in_order(places):
         raise PolicyError("the policy returned the messages in another order")
+    _refuse_edited(shown, messages, places)
     kept, whole = _parts([shown[place] for place in places if place is not None]), _parts(shown)
     unit = view.conversation.exchanges.unit
     half = {first for first in view.units() if any(kept.get(index, 0) < whole[index] for index in unit(first))}
@@ -82,6 +84,26 @@ def decided(view: View, shown: Sequence[Shown], copies: Sequence[Message], retur
         inserted=inserted if inserted != view.edits.inserted else None,
     )
     return found or None
+
+
+def _refuse_edited(shown: Sequence[Shown], messages: Sequence[Message], places: Sequence[int | None]) -> None:
+    """Raises PolicyError where texts of user and assistant are not dropped and replaced by others, but changed one by one.
+
+    New ones that stand in the place of as many absent ones, role by role, are those with other words: sent as inserted text they would all
+    be the user's, and stand elsewhere.
+    """
+    known = [
+        (-1, -1),
+        *((n, place) for n, place in enumerate(places) if place is not None),
+        (len(messages), len(shown)),
+    ]
+    for (start, above), (stop, below) in pairwise(known):
+        new = [str(message.get("role")) for message in messages[start + 1 : stop]]
+        absent = [str(each.message.get("role")) for each in shown[above + 1 : below] if each.inserted is None]
+        if new and new == absent:
+            raise PolicyError(
+                f"the policy changed message {above + 1} ({new[0]}): only tool results can be changed; drop a message, or replace several by one text"
+            )
 
 
 def _items(view: View, units: set[int]) -> set[int]:

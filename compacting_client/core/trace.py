@@ -91,8 +91,16 @@ class Trace:
         """The same in hashes of this process: texts keep theirs, so it costs next to nothing."""
         texts, roles = self.opening(stop) if stop <= OPENING else self.texts(start, stop)
         hashes = array("q", map(hash, zip(roles, texts, strict=True)))
-        for place, (index, text) in enumerate(zip(self.history[start:stop], texts, strict=True)):
-            if type(text) is not str:
+        tool, position = "tool", self.conversation.exchanges.position if stop > OPENING else ()
+        for place, text in enumerate(texts):
+            if type(text) is str:
+                continue
+            index = self.history[start + place]
+            if (
+                type(text) is tuple and index not in position
+            ):  # what `_meant` says of it, in place: most results are that
+                hashes[place] = hash((tool, text[0]))
+            else:
                 hashes[place] = _hash(*self._meant(index, text))
         return hashes.tobytes()
 
@@ -118,6 +126,9 @@ class Trace:
 
 def _hash(said: Any, answered: Sequence[int]) -> int:
     """The hash of what an item says: the same for all spellings of a plain text."""
-    plain = type(said) is tuple and set(map(type, cast("tuple[Any, ...]", said))) == {str}
-    hashed = hash(cast("tuple[str, ...]", said)) if plain else hash(dump(said))
+    match said:
+        case (str(), str()):
+            hashed = hash(cast("tuple[str, str]", said))
+        case _:
+            hashed = hash(dump(said))
     return hash((hashed, *answered)) if answered else hashed

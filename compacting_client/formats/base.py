@@ -86,6 +86,12 @@ class Format(Protocol):
         ...
 
 
+def snapshot(body: Mapping[str, Any], field: str) -> dict[str, Any]:
+    """`body` as it is now: its history in a list of its own, to which the caller adds nothing."""
+    history = body.get(field)
+    return {**body, field: list(cast("Sequence[Any]", history)) if isinstance(history, (list, tuple)) else history}
+
+
 def column(items: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
     """One field of each item; None where it has none."""
     try:

@@ -230,12 +230,12 @@ class _Reader:
         return found, tokens or 0
 
     def meaning(self, item: Any) -> Any:
-        role, calls = _ROLES.get(item.get("role"), item.get("role")), _meant_calls(item)
-        meant = role, canonical.content(item.get("content")) or ""
+        role, content = item.get("role"), item.get("content")
+        meant = _ROLES.get(role, role), (canonical.content(content) if content else "") or ""
         said: dict[str, Any] = {}
         if not item.keys() <= _USUAL:
-            said = canonical.fields(item, *_SAID_APART, *(("name",) if role == "tool" else ()))
-        if calls:
+            said = canonical.fields(item, *_SAID_APART, *(("name",) if meant[0] == "tool" else ()))
+        if calls := _meant_calls(item):
             said["calls"] = calls
         return (*meant, said) if said else meant
 

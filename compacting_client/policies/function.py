@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from compacting_client.policies.base import Policy, identity
-from compacting_client.validation import is_async
+from compacting_client.validation import is_async, takes_one
 
 __all__ = ["FunctionPolicy"]
 
@@ -19,6 +19,7 @@ class FunctionPolicy(Policy):
     """
 
     def __init__(self, function: Callable[[list[dict[str, Any]]], Any]) -> None:
+        takes_one("policy", function)
         self.function = function
 
     def __repr__(self) -> str:

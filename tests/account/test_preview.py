@@ -327,3 +327,11 @@ def test_errors_of_the_caller_and_of_a_strict_policy(provider: Provider, chat: o
         control(client).preview(client.chat.completions.create, **chat_request())
     assert told.events == []
     assert provider.requests == []
+
+
+def test_of_a_result_in_the_place_of_the_method(chat: openai.OpenAI) -> None:
+    """`preview(create(...))` has sent the request already; the error says what to write."""
+    client = compacting(chat, POLICY)
+    for wrong in (client.chat.completions.create(**chat_request()), "create", None):
+        with pytest.raises(ConfigError, match="pass the method itself"):
+            control(client).preview(wrong)  # type: ignore[arg-type]

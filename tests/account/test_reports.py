@@ -7,7 +7,7 @@ import anthropic
 import openai
 import pytest
 
-from compacting_client import Report, compacting, control
+from compacting_client import KeepTurns, Report, compacting, control, estimate_tokens
 from compacting_client.testing import Provider
 from tests.bindings.support import (
     BUDGET,
@@ -171,3 +171,28 @@ def test_reports_of_derived_clients_are_found_from_either(chat: openai.OpenAI) -
     response = derived.chat.completions.create(**chat_request())
     assert report_of(client, response) is report_of(derived, response)
     assert control(client).last_report is control(derived).last_report is report_of(client, response)
+
+
+def test_a_request_that_is_only_reported_is_counted(chat: openai.OpenAI) -> None:
+    """`compacting(client, False)` is for measuring first: the figures are there, of the messages as they were sent."""
+    client = compacting(chat, False)
+    messages: Any = history(turns=6)
+    client.chat.completions.create(model="m", messages=messages)
+    messages.append({"role": "user", "content": "later"})
+    report = control(client).last_report
+    assert report is not None
+    assert report.tokens_before == report.tokens_after == sum(map(estimate_tokens, messages[:-1]))
+    assert report.messages_before == len(messages) - 1
+    assert "tokens in" in str(report)
+
+
+def test_a_hundred_cuts_are_told_in_a_few_lines(chat: openai.OpenAI) -> None:
+    """A policy that cuts on every turn leaves a report that can be read; `dropped` still has all of it."""
+    client = compacting(chat, KeepTurns(2))
+    for turns in range(1, 30):
+        client.chat.completions.create(model="m", messages=history(turns=turns))  # type: ignore[arg-type]
+    report = control(client).last_report
+    assert report is not None
+    assert len(str(report).splitlines()) < 10
+    assert "to 26 requests ago" in str(report)
+    assert len({unit.since for unit in report.dropped}) == 27

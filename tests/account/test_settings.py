@@ -140,3 +140,35 @@ def test_all_options_at_once(achat: openai.AsyncOpenAI) -> None:
         on_unfit="raise",
         strict=True,
     )
+
+
+def nothing() -> None:
+    """A function that takes nothing."""
+
+
+class Heard:
+    """What a user's own callback object may look like."""
+
+    def __call__(self, event: Any) -> None:
+        """Hear."""
+
+
+CALLED = ("counter", "memory_key", "pin", "on_event", "on_drop", "on_reuse", "on_report")
+
+
+@pytest.mark.parametrize("name", CALLED)
+def test_functions_are_tried_for_their_argument(chat: openai.OpenAI, name: str) -> None:
+    """One that takes nothing, two arguments, or is a class of callables is refused when wrapping, not at the first request."""
+    for wrong in (nothing, lambda one, other: None):
+        with pytest.raises(ConfigError, match=f"{name} is called with one argument"):
+            compacting(chat, POLICY, **{name: wrong})  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=rf"{name} is the class Heard; pass an object of it: Heard\(\)"):
+        compacting(chat, POLICY, **{name: Heard})  # type: ignore[arg-type]
+    for right in (Heard(), print, len, lambda one, other=None: None):
+        compacting(chat, POLICY, **{name: right})  # type: ignore[arg-type]
+
+
+def test_a_policy_function_takes_the_messages(chat: openai.OpenAI) -> None:
+    """The same for a function as a policy."""
+    with pytest.raises(ConfigError, match="policy is called with one argument"):
+        compacting(chat, nothing)  # type: ignore[arg-type]

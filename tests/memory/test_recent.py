@@ -66,15 +66,18 @@ def changed(history: list[dict[str, Any]], kind: str, place: int, text: str) -> 
 @pytest.mark.parametrize("shape", SHAPES)
 @settings(max_examples=120, deadline=None)
 @given(start=chats(), steps=edits, budget=st.integers(20, 400), turns=st.booleans())
-def test_it_changes_no_answer(shape: str, start: list, steps: list, budget: int, turns: bool) -> None:
+def test_it_changes_no_answer(
+    shape: str, start: list, steps: list[tuple[str, int, str]], budget: int, turns: bool
+) -> None:
     """Bodies and accounts are the same with it, without it, and with digests that other processes can read."""
     wire, to_body = SHAPES[shape]
     policy = KeepTurns(2) if turns else DropOldest(budget)
     states = [session(policy), session(policy), session(policy, memory=Shared())]
     states[1].recent = Forgetful()
     history = start
-    for step in [("grow", 0, "x"), *steps]:
-        history = changed(history, *step)
+    first: tuple[str, int, str] = ("grow", 0, "x")
+    for kind, place, text in [first, *steps]:
+        history = changed(history, kind, place, text)
         results = [leave(state, wire, to_body(history)) for state in states]
         assert results[0][0] == results[1][0] == results[2][0]
         assert told(results[0][1]) == told(results[1][1]) == told(results[2][1])
@@ -110,7 +113,10 @@ def test_another_spelling_is_the_same_history(spelling: str, store: Any) -> None
 
     def history() -> list[dict[str, Any]]:
         call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"a": 1, "b": 2}'}}
-        loop = [{"role": "assistant", "content": None, "tool_calls": [call]}, {"role": "tool", "content": "r"}]
+        loop: list[dict[str, Any]] = [
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "content": "r"},
+        ]
         talk = [{"role": role, "content": "word " * 40} for role in ("assistant", "user") * 20]
         return [{"role": "user", "content": "q"}, *loop, *talk]
 

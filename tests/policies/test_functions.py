@@ -209,6 +209,29 @@ def test_what_cannot_be_sent_is_an_error(shape: str, returned: Any, says_so: str
     assert [event.rules[0] for event in events if event.name == "compaction.rejected"] == ["error"]
 
 
+EDITORS: dict[str, Any] = {
+    "all texts cut": lambda messages: [{**each, "content": each["content"][:3]} for each in messages],
+    "a space at the end of all": lambda messages: [{**each, "content": each["content"] + " "} for each in messages],
+    "users redacted": lambda messages: [
+        {**each, "content": "#"} if each["role"] == "user" else each for each in messages
+    ],
+    "one answer changed": lambda messages: [
+        {**each, "content": "no"} if each["role"] == "assistant" and index == 1 else each
+        for index, each in enumerate(messages)
+    ],
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("editor", EDITORS)
+def test_changed_texts_are_an_error_and_no_salad(shape: str, editor: str) -> None:
+    """A function that edits what user and assistant said is told so; as inserted text it would all be the user's."""
+    wire, to_body = SHAPES[shape]
+    body = to_body([{"role": role, "content": f"text {n}"} for n, role in enumerate(("user", "assistant", "user") * 3)])
+    with pytest.raises(PolicyError, match="only tool results can be changed"):
+        send(EDITORS[editor], body, wire)
+
+
 def test_a_function_that_raises() -> None:
     """The request goes out as it came; `strict` raises."""
     body = talk(3)

@@ -36,6 +36,10 @@ class Figures(NamedTuple):
     messages_after: int = 0
 
 
+def _nothing(_: Usage | None) -> None:
+    """What is done with the usage of a request on which nothing was decided."""
+
+
 @dataclass(eq=False)
 class Report:
     """What became of one request.
@@ -69,7 +73,7 @@ class Report:
         default=lambda: ([], [], []), repr=False
     )
     prefix: Callable[[], float | None] = field(default=lambda: None, repr=False)
-    over: Callable[[Usage | None], None] = field(default=lambda _: None, repr=False)
+    over: Callable[[Usage | None], None] = field(default=_nothing, repr=False)
 
     @cached_property
     def _figures(self) -> Figures:
@@ -87,7 +91,7 @@ class Report:
 
     def ended(self) -> None:
         """The response is over: what it taught is kept, once; an error teaches nothing."""
-        over, self.over = self.over, lambda _: None
+        over, self.over = self.over, _nothing
         if self.error is None:
             over(self.usage)
 

@@ -37,7 +37,7 @@ def is_async(client: Any) -> bool:
     return "AsyncClient" in _bases(client)
 
 
-def counts(_: Any) -> bool:
+def counts(client: Any) -> bool:  # noqa: ARG001 - the protocol's signature
     """Its provider counts the tokens of a request before it is sent."""
     return True
 

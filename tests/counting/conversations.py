@@ -132,7 +132,7 @@ def _user(api: str, text: str, *, with_picture: bool = False) -> Body:
         return {"role": "user", "content": shown if data else text}
     if api == CLAUDE:
         source = {"type": "base64", "media_type": "image/png", "data": data}
-        blocks = [{"type": "text", "text": text}, {"type": "image", "source": source}]
+        blocks: list[Body] = [{"type": "text", "text": text}, {"type": "image", "source": source}]
         return {"role": "user", "content": blocks if data else text}
     parts: list[Body] = [{"text": text}]
     return {
@@ -149,7 +149,7 @@ def _exchange(api: str, call: str, result: str) -> list[Body]:
     arguments = {"day": call}
     if api == CHAT:
         function = {"name": "read_log", "arguments": json.dumps(arguments)}
-        asked = {
+        asked: Body = {
             "role": "assistant",
             "content": None,
             "tool_calls": [{"id": call, "type": "function", "function": function}],

@@ -208,9 +208,8 @@ def test_gemini_conversations_have_a_size_too(counting_provider: MakeProvider) -
     with client_of(counting_provider(GEMINI), GEMINI) as plain:
         client = compacting(plain, ROOMY)
         chat = client.chats.create(model=MODELS[GEMINI], config={"system_instruction": "Keep the log."})
-        for turn in range(4):
-            answer = chat.send_message(f"{turn}. " + "风向转北,我们收起了主帆。" * (9 + turn))
-        report = control(client).report_for(answer)
+        answers = [chat.send_message(f"{turn}. " + "风向转北,我们收起了主帆。" * (9 + turn)) for turn in range(4)]
+        report = control(client).report_for(answers[-1])
     assert report is not None
     assert report.usage is not None
     assert report.tokens_before == pytest.approx(report.usage.input_tokens, rel=0.05)

@@ -6,6 +6,7 @@ from typing import Any
 import anthropic
 import openai
 import pytest
+from anthropic.lib.bedrock import AnthropicBedrock
 
 from compacting_client import ConfigError, DropOldest, compacting, control
 from compacting_client.testing import EventCapture, Provider
@@ -130,6 +131,6 @@ def test_openai_has_no_such_call() -> None:
 
 def test_bedrock_has_no_such_call() -> None:
     """Its client refuses to count."""
-    client = anthropic.AnthropicBedrock(aws_region="eu-west-1", aws_access_key="a", aws_secret_key="b")
+    client = AnthropicBedrock(aws_region="eu-west-1", aws_access_key="a", aws_secret_key="b")
     with pytest.raises(ConfigError, match='counter="provider"'):
         compacting(client, 400, counter="provider")

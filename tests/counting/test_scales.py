@@ -52,7 +52,7 @@ def test_an_estimate_that_was_right_stays_to_the_unit(off: int) -> None:
     before, after = Counted(500, 0, 500 + off), Counted(1000, 0, 1000 - off)
     found = rate(before, after)
     assert found == Rate(1.0, sure=True)
-    assert scale_of([found], after, ()) == EXACT
+    assert scale_of([Rate(1.0, sure=True)], after, ()) == EXACT
 
 
 def test_the_median_of_a_few_forgets_an_odd_one() -> None:

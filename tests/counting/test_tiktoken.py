@@ -106,6 +106,7 @@ def test_it_decides_trigger_and_cut_and_is_never_calibrated() -> None:
             assert report is not None
             assert report.tokens_before == 24 * turns + 5
             assert report.changed is changed
+        assert report is not None
         assert report.tokens_after <= size / 2
 
 

@@ -157,7 +157,7 @@ def _exchange(api: str, call: str, result: str) -> list[Body]:
         return [asked, {"role": "tool", "tool_call_id": call, "content": result}]
     if api == CLAUDE:
         use = {"type": "tool_use", "id": call, "name": "read_log", "input": arguments}
-        answer = {"type": "tool_result", "tool_use_id": call, "content": result}
+        answer: Body = {"type": "tool_result", "tool_use_id": call, "content": result}
         return [{"role": "assistant", "content": [use]}, {"role": "user", "content": [answer]}]
     asked = {"role": "model", "parts": [{"function_call": {"name": "read_log", "args": arguments}}]}
     answer = {"function_response": {"name": "read_log", "response": {"result": result}}}

@@ -10,24 +10,31 @@ import time
 import traceback
 import uuid
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, cast
 
 from compacting_client import account, recovery
+from compacting_client.conversations import Followed
+from compacting_client.core.asking import Asking
 from compacting_client.core.compaction import Outcome, Question, compaction, unchanged
 from compacting_client.core.conversation import Conversation
 from compacting_client.core.plan import Plan
+from compacting_client.core.sent import Trail
 from compacting_client.core.window import Window
+from compacting_client.counters import BY_PROVIDER
 from compacting_client.errors import BudgetError, PolicyError
 from compacting_client.events import CompactionRejected, CompactionSkipped, Event
 from compacting_client.formats.base import Format, Unreadable, drained, snapshot, wire_json
+from compacting_client.formats.explained import explained
 from compacting_client.policies import Policy
 from compacting_client.report import Report
 from compacting_client.session import Session
 from compacting_client.steps import Deliver, Finish, Send, Steps, Tell
 
 __all__ = ["Previewed", "Steps", "exchange", "passed_by"]
+
+Counting = Callable[[Mapping[str, Any]], Any]
 
 
 class Previewed(BaseException):
@@ -38,13 +45,14 @@ class Previewed(BaseException):
         self.report = report
 
 
-def exchange(session: Session, wire: Format, body: Mapping[str, Any]) -> Steps:
-    """One request through a wrapped client; returns the SDK's response.
+def exchange(session: Session, wire: Format, body: Mapping[str, Any], counting: Counting | None = None) -> Steps:
+    """One request through a wrapped client; returns the SDK's response.  ``counting`` asks the provider for the tokens of a body.
 
     Raises the SDK's own errors; BudgetError with ``on_unfit="raise"``; PolicyError with ``strict=True``.
     """
     started = time.perf_counter()
     request = _Request(session, wire, drained(body, wire.FIELD, "tools", "system"), session.policy())
+    request.counting = counting
     response = yield from _ended(request.report, request.leave(started))
     yield Deliver(response, request.report)
     return response
@@ -90,6 +98,7 @@ class _Request:
         self.policy = policy.sized(self.window) if policy is not None else None
         self.question: Question | None = None
         self.outcome: Outcome | None = None
+        self.counting: Counting | None = None
         self.failed = False
         self._last: tuple[Plan, dict[str, Any]] | None = None
 
@@ -116,6 +125,7 @@ class _Request:
                 self.outcome = yield from compaction(self.question)
                 yield from recovery.ahead(self)
                 account.fill(self.report, self.outcome, self.policy.budget)
+                self._follow(self.outcome)
             else:
                 self.report.figures = partial(account.uncut, self.wire, snapshot(self.body, self.wire.FIELD))
         except Unreadable:
@@ -172,7 +182,8 @@ class _Request:
         except Exception as error:  # noqa: BLE001 - the SDK's own; raised again unless it can be helped
             response = yield from recovery.recovered(self, error)
         yield from self._remember()
-        if self.outcome is not None:
+        if self.outcome is not None and self.outcome.measured.known:
+            self.followed.settle()
             self.outcome.release()  # an application may keep every response, and with it every report
         return response
 
@@ -185,6 +196,20 @@ class _Request:
             self.report.verdicts = account.verdicts(self.outcome)
         raise Previewed(self.report)
 
+    def _follow(self, outcome: Outcome) -> None:
+        """Let the report know what was sent before, and the next requests what this one comes to."""
+        conversations, report, body = self.session.conversations, self.report, self.body
+        known = conversations.alike(outcome.measured.opening)
+        self.followed = followed = Followed(
+            conversations,
+            Trail(outcome.measured, lambda: outcome.plan, known),
+            calibrates=self.session.settings.counter in (None, BY_PROVIDER),
+            explained=lambda: explained(body, outcome.conversation),
+            gone=lambda: outcome.plan.gone,
+            changed=lambda: outcome.changed,
+        )
+        report.prefix, report.over = followed.prefix, followed.over
+
     def _question(self, policy: Policy) -> Question:
         settings = self.session.settings
         try:
@@ -195,12 +220,25 @@ class _Request:
             conversation,
             policy,
             partial(self.broken, conversation),
-            counter=settings.counter,
+            counter=settings.counter if settings.counter != BY_PROVIDER else None,
             pin=settings.pin,
             memory_key=settings.memory_key,
             recent=self.session.recent,
+            learned=self.session.conversations,
+            asking=self._asking(conversation),
             portable=getattr(settings.memory, "shared", True),
         )
+
+    def _asking(self, conversation: Conversation) -> Asking | None:
+        """How the provider is asked for its count, where that is wanted; a preview sends nothing."""
+        counting, session = self.counting, self.session
+        if counting is None or session.settings.counter != BY_PROVIDER or session.previews():
+            return None
+
+        def leaving(plan: Plan) -> Any:
+            return counting(self._written(conversation, plan) if plan else self.body)
+
+        return Asking(leaving, session.conversations.alike)
 
     def _remember(self) -> Steps:
         if self.outcome is None or self.outcome.commit is None:

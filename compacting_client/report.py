@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from compacting_client.events import ContentDropped, ContentReplaced, ContentReused, Event
 from compacting_client.formats.base import Usage
+from compacting_client.savings import Savings, dollars, line
 
 __all__ = ["Figures", "Report", "Verdict"]
 
@@ -36,6 +37,10 @@ class Figures(NamedTuple):
     messages_after: int = 0
 
 
+def _nothing(_: Usage | None) -> None:
+    """What is done with the usage of a request on which nothing was decided."""
+
+
 @dataclass(eq=False)
 class Report:
     """What became of one request.
@@ -44,7 +49,8 @@ class Report:
     neutral messages, the system prompt included.  Where nothing was cut, both are counted when first read, on the messages as they are then.
     ``changed``: whether the request left other than the caller wrote it; ``reason`` says why not.
     ``fits``: whether ``tokens_after`` is within the policy's budget; True where there is none.  ``usage`` is the provider's own count, filled in
-    with the response or at its stream's end, else None.  ``duration_ms`` is the time spent in this library before sending.  ``body`` and
+    with the response or at its stream's end, else None.  ``savings``: what was not sent, what began as before, what was cached, and the
+    dollars.  ``duration_ms`` is the time spent in this library before sending.  ``body`` and
     ``verdicts`` are there in previews only.  ``truncated``: the provider read far less than was sent, without saying so.
     """
 
@@ -69,6 +75,8 @@ class Report:
     details: Callable[[], tuple[list[ContentDropped], list[ContentReplaced], list[ContentReused]]] = field(
         default=lambda: ([], [], []), repr=False
     )
+    prefix: Callable[[], float | None] = field(default=lambda: None, repr=False)
+    over: Callable[[Usage | None], None] = field(default=_nothing, repr=False)
 
     @cached_property
     def _figures(self) -> Figures:
@@ -79,14 +87,30 @@ class Report:
     def _details(self) -> tuple[list[ContentDropped], list[ContentReplaced], list[ContentReused]]:
         return self.details()  # built when first asked for: a long history has thousands of units
 
+    @cached_property
+    def _unchanged(self) -> float | None:
+        found, self.prefix = self.prefix(), lambda: None
+        return found
+
+    def ended(self) -> None:
+        """The response is over: what it taught is kept, once; an error teaches nothing."""
+        over, self.over = self.over, _nothing
+        if self.error is None:
+            over(self.usage)
+
     def forget(self) -> None:
         """Count and build anew."""
         self.__dict__.pop("_figures", None)
+        self.__dict__.pop("_unchanged", None)
         self.__dict__.pop("_details", None)
 
     def __getstate__(self) -> dict[str, Any]:
-        _ = self._figures, self._details  # what is made on demand cannot be made in another process
-        return {name: value for name, value in self.__dict__.items() if name not in ("figures", "details", "exceeds")}
+        _ = self._figures, self._details, self._unchanged  # what is made on demand cannot be made in another process
+        return {
+            name: value
+            for name, value in self.__dict__.items()
+            if name not in ("figures", "details", "exceeds", "prefix", "over")
+        }
 
     @property
     def tokens_before(self) -> float:
@@ -114,6 +138,13 @@ class Report:
         return self._figures.messages_after
 
     @property
+    def savings(self) -> Savings:
+        """What this request did not cost."""
+        not_sent, usage = self.tokens_before - self.tokens_after, self.usage
+        cost, saved = dollars(self.model, usage, not_sent) if usage is not None else (None, None)
+        return Savings(not_sent, self._unchanged, usage.cached_tokens if usage is not None else None, cost, saved)
+
+    @property
     def dropped(self) -> list[ContentDropped]:
         """Everything that is absent from this request, oldest first, each with `since`: how many requests ago it went."""
         return self._details[0]
@@ -138,6 +169,7 @@ class Report:
         return {
             **{name: getattr(self, name) for name in named.split()},
             "usage": self.usage._asdict() if self.usage else None,
+            "savings": self.savings._asdict(),
             **(self._units() if units else {}),
             **({"summary": self.summary} if self.log_content else {}),
         }
@@ -152,7 +184,8 @@ class Report:
             counted = (
                 f", {self.tokens_before} tokens in {_messages(self.messages_before)}" if self.messages_before else ""
             )
-            return f"{head}: left as it was ({self.reason}){counted}" + ("" if self.fits else ", over the budget")
+            left = f"{head}: left as it was ({self.reason}){counted}" + ("" if self.fits else ", over the budget")
+            return left + self._saved()
         lines = [
             f"{head}: {self.tokens_before} -> {self.tokens_after} tokens, {self.messages_before} -> {_messages(self.messages_after)}"
             + ("" if self.fits else ", still over the budget")
@@ -162,7 +195,11 @@ class Report:
         lines += [
             f"  reused {item.kind}, made {_ago(item.age)}, saves {item.tokens_saved} tokens" for item in self.reused
         ]
-        return "\n".join(lines)
+        return "\n".join(lines) + self._saved()
+
+    def _saved(self) -> str:
+        said = line(self.savings, self.tokens_after)
+        return f"\n  {said}" if said else ""
 
 
 def _dropped(units: Sequence[ContentDropped]) -> list[str]:

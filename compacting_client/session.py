@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from compacting_client.conversations import Conversations
 from compacting_client.logs import Log
 from compacting_client.policies import Policy
 from compacting_client.recent import Recent
@@ -41,7 +42,17 @@ _last: ContextVar[Mapping[Session, Report] | None] = ContextVar("compacting_clie
 class Session:
     """The state behind a wrapped client.  `derive` gives one that shares memory and reports."""
 
-    __slots__ = ("__weakref__", "_family", "attempts", "log", "recent", "reports", "settings", "windows")
+    __slots__ = (
+        "__weakref__",
+        "_family",
+        "attempts",
+        "conversations",
+        "log",
+        "recent",
+        "reports",
+        "settings",
+        "windows",
+    )
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -49,6 +60,7 @@ class Session:
         self.reports = Reports()
         self.recent, self.attempts = Recent(), Attempts()
         self.windows = Windows(settings.windows)
+        self.conversations = Conversations()
         self._family = self
 
     def derive(self, policy: Policy | None, *, is_async: bool | None = None) -> Session:
@@ -58,6 +70,7 @@ class Session:
         other.reports, other.recent, other.attempts = self.reports, self.recent, self.attempts
         other._family = self._family
         other.windows = self.windows
+        other.conversations = self.conversations
         return other
 
     def policy(self) -> Policy | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from compacting_client.counters import counter_of
 from compacting_client.errors import ConfigError
 from compacting_client.logs import checked_logger
 from compacting_client.memory import InProcess, Store
@@ -25,7 +26,7 @@ class Settings:
     policy: Policy | None
     memory: Store
     is_async: bool
-    counter: Function | None = None
+    counter: Any = None
     memory_key: Function | None = None
     pin: Function | None = None
     windows: Mapping[str, int] | None = None
@@ -40,7 +41,10 @@ class Settings:
     strict: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("counter", "memory_key", "pin", "on_event", "on_drop", "on_reuse", "on_report"):
+        object.__setattr__(self, "counter", counter_of(self.counter))
+        if callable(self.counter):
+            function("counter", self.counter, async_client=self.is_async)
+        for name in ("memory_key", "pin", "on_event", "on_drop", "on_reuse", "on_report"):
             function(name, getattr(self, name), async_client=self.is_async)
         if self.policy is not None and self.policy.is_async and not self.is_async:
             raise ConfigError(

@@ -99,7 +99,8 @@ def _nothing(*_: Any) -> None:
 
 
 def finish(session: Session, report: Report) -> None:
-    """The request is over: `on_report`."""
+    """The request is over: what its usage teaches, and `on_report`."""
+    report.ended()
     for name, callback, event in _listeners(session, _afterwards(session, report)):
         _guard(session, name, callback, event)
     if session.settings.on_report is not None:
@@ -107,7 +108,8 @@ def finish(session: Session, report: Report) -> None:
 
 
 async def afinish(session: Session, report: Report) -> None:
-    """The request is over: `on_report`."""
+    """The request is over: what its usage teaches, and `on_report`."""
+    report.ended()
     for name, callback, event in _listeners(session, _afterwards(session, report)):
         await _aguard(session, name, callback, event)
     if session.settings.on_report is not None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeVar
 
-from compacting_client.bindings import bind, bound, is_async_client
+from compacting_client.bindings import bind, bound, counts, is_async_client
+from compacting_client.counters import BY_PROVIDER, TextEncoding
+from compacting_client.errors import ConfigError
 from compacting_client.events import ContentDropped, ContentReused, Event
 from compacting_client.memory import Store
 from compacting_client.policies import Policy
@@ -22,7 +24,7 @@ def compacting(
     client: ClientT,
     policy: Policy | Callable[[list[dict[str, Any]]], Any] | int | Literal[False] | None = None,
     *,
-    counter: Callable[[dict[str, Any]], Any] | None = None,
+    counter: Callable[[dict[str, Any]], Any] | Literal["tiktoken", "provider"] | TextEncoding | None = None,
     memory: Store | None = None,
     memory_key: Callable[[dict[str, Any]], Any] | None = None,
     pin: Callable[[dict[str, Any]], Any] | None = None,
@@ -46,7 +48,8 @@ def compacting(
                     says "too long"; DropOldest(60_000), or the number alone; KeepTurns(10); Chain(KeepTurns(10), DropOldest(60_000)); any function
                     from neutral messages to those that stay, as ``lambda messages: messages[-20:]`` (`Policy` says how); False: off, requests are
                     only reported
-    ``counter``     neutral message -> tokens (a number >= 0), in place of the estimate; the tools are shown as one system message of their JSON
+    ``counter``     in the place of the estimate: neutral message -> tokens (a number >= 0), the tools shown as one system message of their JSON;
+                    "tiktoken", or an encoding of tiktoken; "provider": the provider's own counting call, made where the budget is near
     ``memory``      where cuts are remembered; None: memory.InProcess()
     ``memory_key``  neutral message -> str: what recognises a message, for applications that put changing text into them
     ``pin``         neutral message -> bool: whether the exchange that it belongs to is never dropped
@@ -64,6 +67,11 @@ def compacting(
     Functions may be async on async clients.  Raises ConfigError for a wrong setting and UnsupportedClientError for what is no client.
     """
     is_async = is_async_client(client)
+    if counter == BY_PROVIDER and not counts(client):
+        raise ConfigError(
+            f'counter="provider": the API of {type(client).__name__} has no call that counts a chat; leave it out (the estimate is '
+            'calibrated by what the provider says it counted), or use counter="tiktoken"'
+        )
     settings = Settings(
         policy=policy_of(policy),
         memory=memory_of(memory),

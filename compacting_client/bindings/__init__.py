@@ -11,7 +11,7 @@ from compacting_client.errors import UnsupportedClientError
 from compacting_client.formats.base import Format
 from compacting_client.session import Session
 
-__all__ = ["bind", "bound", "described", "formats_of", "is_async_client", "owner"]
+__all__ = ["bind", "bound", "counts", "described", "formats_of", "is_async_client", "owner"]
 
 _WANTED = (
     "pass a client of the OpenAI, Anthropic or Google Gen AI SDK, sync or async, such as OpenAI(), AsyncAnthropic() or "
@@ -29,6 +29,8 @@ class _Binding(Protocol):
 
     def is_async(self, client: Any) -> bool: ...
 
+    def counts(self, client: Any) -> bool: ...
+
     def bind(self, client: Any, session: Session) -> Any: ...
 
     def session_of(self, client: Any) -> Session | None: ...
@@ -43,6 +45,11 @@ def is_async_client(client: Any) -> bool:
         if binding.supports(client):
             return binding.is_async(client)
     raise UnsupportedClientError(f"cannot compact {described(client)}: {_hint(client)}{_WANTED}")
+
+
+def counts(client: Any) -> bool:
+    """Whether the client's provider counts the tokens of a request before it is sent."""
+    return next(binding for binding in _BINDINGS if binding.supports(client)).counts(client)
 
 
 def bind(client: Any, session: Session) -> Any:

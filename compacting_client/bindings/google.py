@@ -20,7 +20,7 @@ from compacting_client.report import Report
 from compacting_client.session import Session
 from compacting_client.shell import afinish, arun, finish, run
 
-__all__ = ["FORMATS", "api_client_of", "bind", "is_async", "session_of", "supports"]
+__all__ = ["FORMATS", "api_client_of", "bind", "counts", "is_async", "session_of", "supports"]
 
 FORMATS: Sequence[Format] = (GEMINI,)
 _CALLS = ("generate_content", "generate_content_stream")
@@ -35,6 +35,11 @@ def supports(client: Any) -> bool:
 def is_async(client: Any) -> bool:
     """Whether its calls are awaited."""
     return "AsyncClient" in _bases(client)
+
+
+def counts(client: Any) -> bool:  # noqa: ARG001 - the protocol's signature
+    """Its provider counts the tokens of a request before it is sent."""
+    return True
 
 
 def session_of(client: Any) -> Session | None:

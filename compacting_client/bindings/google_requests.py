@@ -30,6 +30,9 @@ else:
 __all__ = ["GEMINI", "ApiClient", "Proxy", "Tie"]
 
 GEMINI: Format = gemini_contents
+_COUNTED = ("contents", "systemInstruction", "tools", "generationConfig")
+"""What `countTokens` takes of a body on Vertex."""
+_PATIENCE = 10_000  # milliseconds, for a count that only sharpens an estimate: the request itself waits for it
 _ENDS = (":generateContent", ":streamGenerateContent")
 
 
@@ -144,6 +147,7 @@ class _Request:
 
     def __init__(self, api: Any, method: str, path: str, content: Any, options: Any) -> None:
         self._method, self._path, self._content, self._options = method, path, content, options
+        self._api = api
         self._extra = _extra_body(options) or _extra_body(getattr(api, "_http_options", None))
         sent = {name: value for name, value in dict(content or {}).items() if not name.startswith("_")}
         model = path.partition("?")[0].rpartition("/")[2].partition(":")[0]
@@ -152,10 +156,28 @@ class _Request:
     def steps(self, session: Session) -> lifecycle.Steps | None:
         """The way that it goes; None where it carries no history."""
         if self._method.lower() == "post" and self._path.partition("?")[0].endswith(_ENDS):
-            return lifecycle.exchange(session, GEMINI, self.body)
+            return lifecycle.exchange(
+                session, GEMINI, self.body, self._acount if session.settings.is_async else self._count
+            )
         if session.previews():
             raise ConfigError(f"a request to {self._path} carries no history; it was not sent")
         return None
+
+    def _count(self, body: Mapping[str, Any]) -> Any:
+        """The provider's count of a body, asked with the client that was wrapped."""
+        return _total(self._api.__wrapped__.request(*self._counted(body)))
+
+    async def _acount(self, body: Mapping[str, Any]) -> Any:
+        return _total(await self._api.__wrapped__.async_request(*self._counted(body)))
+
+    def _counted(self, body: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Where and how it is asked.  The SDK's own `count_tokens` takes no system prompt and no tools on the Gemini API, which the API does."""
+        path = self._path.partition("?")[0].rpartition(":")[0]
+        if getattr(self._api.__wrapped__, "vertexai", False):
+            fields = {name: body[name] for name in _COUNTED if name in body}
+        else:
+            fields = {"generateContentRequest": {**body, "model": "models/" + path.rpartition("/")[2]}}
+        return "post", f"{path}:countTokens", fields, {"timeout": _PATIENCE}
 
     def arguments(self, new: Any) -> tuple[Any, ...]:
         """The arguments of the SDK's method: the very same where the body did not change."""
@@ -166,6 +188,11 @@ class _Request:
         if GEMINI.FIELD in self._extra:  # it would be put over what leaves
             options = _with_extra_body(options, {**self._extra, GEMINI.FIELD: contents})
         return self._method, self._path, {**self._content, GEMINI.FIELD: contents}, options
+
+
+def _total(response: Any) -> Any:
+    """The count in a response of the API client."""
+    return json.loads(response.body)["totalTokens"]
 
 
 def _extra_body(options: Any) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from compacting_client.formats.base import Format
 from compacting_client.session import Session
 from compacting_client.shell import arun, run
 
-__all__ = ["FORMATS", "bind", "is_async", "session_of", "supports"]
+__all__ = ["FORMATS", "bind", "counts", "is_async", "session_of", "supports"]
 
 _CHAT: Format = openai_chat
 _MESSAGES: Format = anthropic_messages
@@ -30,6 +30,21 @@ _ROUTES: dict[str, Format] = {"/chat/completions": _CHAT, "/v1/messages": _MESSA
 _LEFT_ALONE = {"/responses": "openai-responses"}  # read by nobody yet: said so, rather than passed by in silence
 _SESSION, _ORIGINAL = "_compacting_session", "_compacting_original"
 _DERIVING = ("copy", "with_options")
+_COUNTED = (
+    "model",
+    "messages",
+    "system",
+    "tools",
+    "tool_choice",
+    "thinking",
+    "output_config",
+    "context_management",
+    "mcp_servers",
+    "cache_control",
+)
+"""What `/v1/messages/count_tokens` takes of a body."""
+_PATIENCE: Mapping[str, Any] = {"max_retries": 0, "timeout": 10.0}
+"""For a count that only sharpens an estimate: the request itself waits for it."""
 
 
 def _bases(value: Any) -> set[str]:
@@ -45,6 +60,15 @@ def supports(client: Any) -> bool:
 def is_async(client: Any) -> bool:
     """Whether its calls are awaited."""
     return any(name.endswith(".AsyncAPIClient") for name in _bases(client))
+
+
+def counts(client: Any) -> bool:
+    """Whether its provider counts the tokens of a request before it is sent."""
+    bases = _bases(client)
+    return "anthropic.BaseClient" in bases and not bases & {
+        "anthropic.AnthropicBedrock",
+        "anthropic.AsyncAnthropicBedrock",
+    }
 
 
 def session_of(client: Any) -> Session | None:
@@ -102,7 +126,7 @@ def _request(made: Any, own: Callable[..., Any] | None, name: str, session: Sess
 
     async def arequest(cast_to: Any, options: Any, *args: Any, **kwargs: Any) -> Any:
         wire, body = _format_of(options), _body(options)
-        steps = _steps(session, wire, options, body)
+        steps = _steps(session, wire, options, body, made)
         if steps is None:
             return await forward(cast_to, options, *args, **kwargs)
         deliver = functools.partial(watching.adeliver, session, wire)
@@ -112,7 +136,7 @@ def _request(made: Any, own: Callable[..., Any] | None, name: str, session: Sess
 
     def request(cast_to: Any, options: Any, *args: Any, **kwargs: Any) -> Any:
         wire, body = _format_of(options), _body(options)
-        steps = _steps(session, wire, options, body)
+        steps = _steps(session, wire, options, body, made)
         if steps is None:
             return forward(cast_to, options, *args, **kwargs)
         deliver = functools.partial(watching.deliver, session, wire)
@@ -141,11 +165,12 @@ def _body(options: Any) -> Any:
     return {name: value for name, value in merged.items() if type(value).__name__ != "Omit"}
 
 
-def _steps(session: Session, wire: Format | None, options: Any, body: Any) -> lifecycle.Steps | None:
+def _steps(session: Session, wire: Format | None, options: Any, body: Any, made: Any) -> lifecycle.Steps | None:
     """The way that this request goes; None for one that carries no history."""
     if wire is not None:
         if isinstance(body, Mapping):
-            return lifecycle.exchange(session, wire, cast("Mapping[str, Any]", body))
+            counting = _counting(made, options) if wire is _MESSAGES and counts(made) else None
+            return lifecycle.exchange(session, wire, cast("Mapping[str, Any]", body), counting)
         return lifecycle.passed_by(session, wire.API, body, "unreadable")
     path = _path(options) if str(options.method).lower() == "post" else ""
     left_alone = next((api for end, api in _LEFT_ALONE.items() if path.endswith(end)), None)
@@ -154,6 +179,25 @@ def _steps(session: Session, wire: Format | None, options: Any, body: Any) -> li
     if left_alone is None:
         return None
     return lifecycle.passed_by(session, left_alone, body, "this API is not supported in this version")
+
+
+def _counting(made: Any, options: Any) -> lifecycle.Counting:
+    """The provider's count of a body, asked with the client that was wrapped, and the headers of the request."""
+    original = made.__dict__[_ORIGINAL]
+    path, _, query = str(options.url).partition("?")
+    sent: Any = options.headers
+    given: Mapping[str, Any] = sent if isinstance(sent, Mapping) else {}
+    headers = {name: value for name, value in given.items() if not name.lower().startswith("x-stainless")}
+
+    def asked(body: Mapping[str, Any]) -> Any:
+        fields = {name: body[name] for name in _COUNTED if name in body}
+        where = f"{path}/count_tokens" + (f"?{query}" if query else "")
+        return original.post(where, body=fields, cast_to=object, options={**_PATIENCE, "headers": headers})
+
+    async def acount(body: Mapping[str, Any]) -> Any:
+        return (await asked(body))["input_tokens"]
+
+    return acount if is_async(made) else lambda body: asked(body)["input_tokens"]
 
 
 def _with(options: Any, body: Any, new: Any) -> Any:

@@ -9,10 +9,11 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from compacting_client.core.asking import Asking
 from compacting_client.core.conversation import SYSTEM, Conversation
 from compacting_client.core.edits import NO_EDITS, Edits
 from compacting_client.core.effects import Ask, Effect, Remember, Reuse
-from compacting_client.core.measure import Measure, measure, resized, sizes_without_thinking
+from compacting_client.core.measure import Learned, Measure, Tokenizer, measure, resized, sizes_without_thinking
 from compacting_client.core.plan import NOTHING, Plan
 from compacting_client.core.prefix import Entry, Found
 from compacting_client.core.recent import Recent
@@ -38,6 +39,11 @@ class Decides(Protocol):
         """Why it is not triggered."""
         ...
 
+    @property
+    def budget(self) -> float | None:
+        """The tokens that a request is held against."""
+        ...
+
     def triggered(self, view: View) -> bool:
         """Whether a decision is needed."""
         ...
@@ -53,16 +59,20 @@ class Question:
 
     ``refused``   names the rules that the body would break after a plan, and did not break before
     ``recent``    what is known of the histories seen last, or None
+    ``learned``   what is known of how the provider counts, or None
+    ``asking``    asks the provider for its own count, or None
     ``portable``  whether another process reads what is remembered
     """
 
     conversation: Conversation
     policy: Decides
     refused: Callable[[Plan], Sequence[str]]
-    counter: Callable[[Any], Any] | None = None
+    counter: Callable[[Any], Any] | Tokenizer | None = None
     pin: Callable[[Any], Any] | None = None
     memory_key: Callable[[Any], Any] | None = None
     recent: Recent | None = None
+    learned: Learned | None = None
+    asking: Asking | None = None
     portable: bool = True
 
 
@@ -77,6 +87,7 @@ class Outcome:
     ``found``     the remembered entry in force
     ``rejected``  (rules, what was done instead) for each plan that failed its check
     ``summary``   the one that was asked for with this request
+    ``asked``     whether the provider was asked for its count
     ``commit``    what the memory is to be told once the provider has accepted the request
     ``policys``   what the policy itself had chosen, where more had to go
     """
@@ -92,6 +103,7 @@ class Outcome:
     edited: dict[int, Tokens] = field(default_factory=dict[int, Tokens])
     found: Found | None = None
     rejected: list[tuple[tuple[str, ...], str]] = field(default_factory=list[tuple[tuple[str, ...], str]])
+    asked: bool = False
     commit: Remember | Reuse | None = None
     summary: Summarised | None = None
     policys: Choice | None = None
@@ -128,6 +140,11 @@ class Outcome:
         return sorted(unit for unit, age in self.ages.items() if age == 0)
 
     @property
+    def changed(self) -> dict[int, Tokens]:
+        """Item index -> its tokens now, where those changed."""
+        return {**self.stripped, **self.edited}
+
+    @property
     def emptied(self) -> set[int]:
         """The stripped items of which nothing is left."""
         strip, items = self.conversation.reader.strip, self.conversation.items
@@ -159,12 +176,15 @@ class Outcome:
 def compaction(question: Question) -> Generator[Effect, Any, Outcome]:
     """Decide on one request.  Raises PolicyError for nonsense from the caller's functions."""
     conversation, policy = question.conversation, question.policy
-    measured = yield from measure(conversation, question.counter, question.recent)
+    measured = yield from measure(conversation, question.counter, question.recent, question.learned)
     known = Recognition(measured, policy.fingerprint, question.memory_key, portable=question.portable)
     outcome = Outcome(conversation, measured, known)
     entries = yield from known.entries()
+    if not entries:
+        yield from _counted(question, outcome, View(measured), None)
     if not entries and not policy.triggered(View(measured)):
         outcome.reason = policy.idle
+        measured.keep(known.states)
         return outcome
     pinned = yield from _pins(question)
     found = yield from known.match(entries, pinned)
@@ -235,11 +255,24 @@ def _decide(
     """
     for entry in (found, None) if found is not None else (None,):
         view = yield from _view(outcome, pinned, entry)
+        if (yield from _counted(question, outcome, view, entry)):
+            view = yield from _view(outcome, pinned, entry)
         choice, outcome.reason = yield from _chosen(question, view)
         outcome.summary = outcome.summary or (choice.summary if choice is not None else None)
         for attempt in _ladder(view, choice, entry):
             if (yield from _accepted(question, outcome, attempt, found)):
                 return
+
+
+def _counted(question: Question, outcome: Outcome, view: View, entry: Found | None) -> Generator[Effect, Any, bool]:
+    """Let the provider count what a remembered entry leaves, once, where that is wanted; whether the sizes are others now."""
+    if outcome.asked or question.asking is None or not question.asking.wanted(view, question.policy.budget):
+        return False
+    outcome.asked = True
+    failed = yield from question.asking.asked(outcome.measured, view, _plan(outcome, _Attempt(None, entry, "")))
+    if failed is not None:
+        outcome.rejected.append((("error", "counter", failed), "counted by the estimate"))
+    return failed is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +313,7 @@ def _ladder(view: View, choice: Choice | None, entry: Found | None) -> Iterator[
     if choice is not None:
         yield _Attempt(choice, entry, "whole turns dropped")
         goal = view.total - view.weight(choice.units)
-        if at_turns := frozenset(_whole_turns(view, goal)):
+        if at_turns := frozenset(view.whole_turns(goal)):
             instead = "the remembered cut" if entry else "the request as it came"
             yield _Attempt(replace(choice, units=at_turns, shortened=(), inserted=None), entry, instead)
     if entry is not None:
@@ -346,18 +379,6 @@ def _with_older_thinking(
     if newest is None or newest == answers[-1] or not conversation.thinking.issuperset((newest, answers[-1])):
         return strip
     return min(newest, strip[0]) if strip is not None else newest, len(conversation)
-
-
-def _whole_turns(view: View, goal: Tokens) -> set[int]:
-    """The oldest whole turns, down to `goal` tokens."""
-    dropped: set[int] = set()
-    left = view.total
-    weights = view.weights()
-    for turn in view.turns():
-        if left > goal and not view.pinned.intersection(turn):
-            dropped.update(turn)
-            left -= sum([weights[unit] for unit in turn])
-    return dropped
 
 
 def _pins(question: Question) -> Generator[Effect, Any, set[int]]:

@@ -98,6 +98,7 @@ class Conversation:
     ``counts``     neutral messages per item, or None: one each
     ``head``       neutral system messages that the provider keeps outside the history
     ``tools``      the tool definitions as JSON-like data, or None
+    ``schema``     what the answer has to look like, as JSON-like data, or None
     ``opens_with_user``   the provider wants a user turn first
     ``thinking``   items that hold signed thinking
     ``binds``      signed thinking is bound to what stood before it when it was made
@@ -114,6 +115,7 @@ class Conversation:
     counts: Sequence[int] | None = None
     head: Sequence[Message] = ()
     tools: Any = None
+    schema: Any = None
     opens_with_user: bool = False
     thinking: frozenset[int] = frozenset()
     binds: bool = False
@@ -134,6 +136,11 @@ class Conversation:
     def contents(self) -> Contents:
         """What a look into the items shows."""
         return self.look()
+
+    @property
+    def beside(self) -> list[Any]:
+        """What is sent beside the history and the system prompt, as JSON-like data."""
+        return [each for each in (self.tools, self.schema) if each is not None]
 
     @property
     def calls(self) -> Mapping[int, Sequence[str]]:

@@ -3,65 +3,120 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
 
-from compacting_client.core import imprints
+from compacting_client.core import calibration, imprints
+from compacting_client.core.calibration import EXACT, Scale
 from compacting_client.core.conversation import OTHER, SYSTEM, Conversation, Message
 from compacting_client.core.edits import Edits, rendered
 from compacting_client.core.effects import Ask, Effect
 from compacting_client.core.plan import Plan
 from compacting_client.core.prefix import OPENING
 from compacting_client.core.recent import Recent, Seen
-from compacting_client.core.tokens import dump, estimate
+from compacting_client.core.tokens import dump, of_length, utf16_length
 from compacting_client.core.trace import Trace
 from compacting_client.errors import PolicyError
 
-__all__ = ["Measure", "measure", "resized", "sizes_without_thinking"]
+__all__ = [
+    "Kind",
+    "Learned",
+    "Measure",
+    "Opening",
+    "Tokenizer",
+    "checked_count",
+    "measure",
+    "resized",
+    "sizes_without_thinking",
+]
 
 _MARKS = 8  # lengths up to which a history that was seen can be taken over
 
 Tokens = float
 """Whole numbers, unless the caller's own counter gives others."""
 
+Opening = tuple[Any, ...]
+"""The API, and hashes of how a history begins."""
+
+Kind = tuple[str, str, int]
+"""API, model, tools and schema: requests that are alike are counted alike."""
+
+
+class Tokenizer(Protocol):
+    """Counts in the place of the estimate."""
+
+    def size(self, imprint: imprints.Imprint, role: str) -> int:
+        """Tokens of an item of this neutral role, its media aside."""
+        ...
+
+    def weight(self, data: bytes) -> int:
+        """Tokens of JSON that stands beside the history."""
+        ...
+
+
+class Learned(Protocol):
+    """What is known of how the provider counts."""
+
+    def scale(self, kind: Kind, opening: Opening) -> Scale:
+        """That of a conversation that begins so."""
+        ...
+
 
 class Measure:
     """Tokens of each item, and of what is not in the history: as the caller's counter gave them, else estimated once they are asked for.
 
-    ``outside``  tokens of the system prompt and the tools that stand beside the history
     ``trace``    what the history is told apart by
     ``resized``  the edits that were measured last, and what came out
+    ``kind``, ``opening``   what is known of how the provider counts is found by them
+    ``scale``    the provider's tokens for the estimate's
     """
 
     __slots__ = (
+        "_beside",
         "_counter",
-        "_opening",
+        "_k",
+        "_raw",
         "_recent",
         "_seen",
         "_shared",
         "_sizes",
+        "_tokenizer",
         "_total",
         "_within",
         "conversation",
-        "outside",
+        "kind",
+        "opening",
         "resized",
+        "scale",
         "trace",
     )
 
-    def __init__(self, conversation: Conversation, recent: Recent | None = None) -> None:
+    def __init__(
+        self,
+        conversation: Conversation,
+        recent: Recent | None = None,
+        learned: Learned | None = None,
+        tokenizer: Tokenizer | None = None,
+    ) -> None:
         self.conversation, self.trace = conversation, Trace(conversation)
-        tools = conversation.tools
-        self.outside: Tokens = sum(map(estimate, conversation.head)) + (estimate(tools) if tools is not None else 0)
+        beside = [*map(dump, conversation.beside)]
         self._counter: Callable[[Any], Any] | None = None
-        self._sizes: list[Tokens] | None = None
+        self._tokenizer = tokenizer
+        self._beside: Tokens = sum(map(self._weight, [*map(dump, conversation.head), *beside]))
+        self._raw: Sequence[Tokens] | None = None
+        self._sizes: Sequence[Tokens] | None = None
+        self._k = 1.0
         self._total: Tokens | None = None
         self._recent = recent
-        self._opening = conversation.api, *map(hash, self.trace.opening(OPENING)[0])
+        self.kind: Kind = conversation.api, conversation.model, hash(tuple(beside))
+        self.opening: Opening = (conversation.api, *map(hash, self.trace.opening(OPENING)[0]))
+        self.scale = EXACT if learned is None else learned.scale(self.kind, self.opening)
         self._within = math.inf  # no more tokens than this, as far as is known
         self.resized: tuple[Edits, dict[int, Tokens]] | None = None
         self._seen: Seen | None = None
         self._shared = 0
-        if recent is not None and (alike := recent.alike(self._opening)):
+        if recent is not None and (alike := recent.alike(self.opening)):
             self._resume(alike)
 
     def _resume(self, alike: Sequence[Seen]) -> None:
@@ -76,23 +131,37 @@ class Measure:
         return {length: state for length, state in known.items() if length <= self._shared}
 
     @property
-    def sizes(self) -> list[Tokens]:
+    def raw(self) -> Sequence[Tokens]:
+        """Tokens of each item by the estimate alone."""
+        if self._raw is None:
+            self._raw = self._estimated()
+        return self._raw
+
+    @property
+    def sizes(self) -> Sequence[Tokens]:
         """Tokens of each item."""
         if self._sizes is None:
-            self._sizes = self._estimated()
+            self._sizes = self.raw if self.scale == EXACT else self._scaled()
         return self._sizes
 
     @property
     def known(self) -> bool:
         """Whether the sizes are counted already."""
-        return self._sizes is not None
+        return self._raw is not None
 
     @property
     def total(self) -> Tokens:
         """Tokens of the whole request."""
         if self._total is None:
-            self._total = self.outside + sum(self.sizes)
+            self._total = sum(self.sizes) + self.outside
         return self._total
+
+    @property
+    def outside(self) -> Tokens:
+        """Tokens of the system prompt and the tools that stand beside the history, and of what the provider adds."""
+        if self.scale == EXACT:
+            return self._beside
+        return max(0, round(self.scale.of(self._beside)))
 
     @property
     def overhead(self) -> Tokens:
@@ -104,18 +173,35 @@ class Measure:
 
     def exceeds(self, limit: Tokens) -> bool:
         """Whether `total` is more than `limit`; where it clearly is not, nothing is counted."""
-        if self._sizes is not None or self._seen is not None:
+        if self._raw is not None or self._seen is not None:
             return self.total > limit
-        if limit < self._within and self.conversation.fits(limit - self.outside):
+        if limit < self._within and self.conversation.fits(self._at_a_glance(limit)):
             self._within = limit
         return self._within > limit and self.total > limit
+
+    def rescale(self, scale: Scale) -> None:
+        """Go by another scale from now on."""
+        self.scale, self._sizes, self._total, self._within = scale, None, None, math.inf
+
+    def estimated(
+        self, gone: Collection[int] = (), changed: Mapping[int, Tokens] | None = None
+    ) -> tuple[Tokens, Tokens]:
+        """Text and media, by the estimate alone, of what is left without the items in `gone`; `changed`: item -> its tokens now."""
+        sizes, media, changed = self.raw, self.conversation.contents.media, changed or {}
+        text = self._beside + sum(sizes) - sum(media.values())
+        for index in gone:
+            text -= sizes[index] - media.get(index, 0)
+        absent = set(gone)
+        for index, tokens in changed.items():
+            if index not in absent:
+                text -= sizes[index] - media.get(index, 0) - (tokens - media.get(index, 0)) / self._k
+        return text, sum(tokens for index, tokens in media.items() if index not in absent)
 
     def counted(self, counter: Callable[[Any], Any]) -> Generator[Effect, Any, None]:
         """Count by the caller's `counter`.  Raises PolicyError for a count that is no number >= 0."""
         conversation = self.conversation
         shown: list[Message] = list(conversation.head)
-        if conversation.tools is not None:
-            shown.append({"role": SYSTEM, "content": dump(conversation.tools).decode("utf-8", "replace")})
+        shown += [{"role": SYSTEM, "content": dump(each).decode("utf-8", "replace")} for each in conversation.beside]
         outside = len(shown)
         widths: list[int] = []
         for item in conversation.items:
@@ -123,27 +209,31 @@ class Measure:
             widths.append(len(messages))
             shown.extend(messages)
         answers = yield Ask("counter", counter, shown)
-        tokens = [_checked(value) for value in answers]
-        self._counter, self._sizes = counter, []
-        self.outside = sum(tokens[:outside])
+        tokens = [checked_count(value) for value in answers]
+        self._counter, sizes = counter, list[Tokens]()
+        self._beside = sum(tokens[:outside])
         start = outside
         for width in widths:
-            self._sizes.append(sum(tokens[start : start + width]))
+            sizes.append(sum(tokens[start : start + width]))
             start += width
+        self._raw = sizes
 
     def sizes_of(self, items: Sequence[Any]) -> Generator[Effect, Any, Tokens]:
         """Tokens of some items that are not the conversation's own, by the same counter."""
         reader = self.conversation.reader
         if self._counter is None:
+            size = imprints.size if self._tokenizer is None else self._tokenizer.size
             found = [reader.imprint(item, OTHER) for item in items]
-            return sum(imprints.size(imprint, OTHER) + media for imprint, media in found)
+            text = sum(size(imprint, OTHER) for imprint, _ in found)
+            _ = self.sizes  # that they are on one scale
+            return (text if self._k == 1.0 else round(text * self._k)) + sum(media for _, media in found)
         shown = [message for item in items for message in reader.neutral(item)]
         counted = yield Ask("counter", self._counter, shown)
-        return sum(map(_checked, counted))
+        return sum(map(checked_count, counted))
 
     def keep(self, states: Mapping[int, Any]) -> None:
         """Let the next request of this conversation have what was measured and digested."""
-        if self._recent is None or self._counter is not None or self._sizes is None:
+        if self._recent is None or self._counter is not None or self._raw is None:
             return
         size = len(self.trace.history)
         known: Mapping[int, int] = self._seen.hashes if self._seen is not None else {}
@@ -153,32 +243,59 @@ class Measure:
             length: known[length] if length in known and length <= self._shared else self.trace.sent(length)
             for length in lengths
         }
-        seen = Seen(hashes, self.trace.placed(self._sizes), {each: states[each] for each in lengths if each in states})
-        self._recent.keep(self._opening, seen, self._seen)
+        seen = Seen(hashes, self.trace.placed(self._raw), {each: states[each] for each in lengths if each in states})
+        self._recent.keep(self.opening, seen, self._seen)
+
+    def _weight(self, data: bytes) -> int:
+        return of_length(utf16_length(data)) if self._tokenizer is None else self._tokenizer.weight(data)
+
+    def _at_a_glance(self, limit: Tokens) -> Tokens:
+        """What `Conversation.fits` is asked for: of a tokenizer, no token is less than a byte."""
+        return self.scale.estimate(limit) - self._beside if self._tokenizer is None else (limit - self._beside) / 4
 
     def _estimated(self) -> list[Tokens]:
         trace, contents = self.trace, self.conversation.contents
+        sizes = imprints.sizes if self._tokenizer is None else partial(_each, self._tokenizer)
         if self._seen is None:
-            found = imprints.sizes(contents.imprints, self.conversation.roles)
+            found = sizes(contents.imprints, self.conversation.roles)
         else:
             known = self._seen.sizes[: self._shared]
-            found = trace.spread([*known, *imprints.sizes(*trace.texts(self._shared))])
+            found = trace.spread([*known, *sizes(*trace.texts(self._shared))], sizes)
         for index, tokens in contents.media.items():
             found[index] += tokens
         return found
 
+    def _scaled(self) -> list[Tokens]:
+        """The sizes on the provider's scale.  What it takes off for more than stands beside the history, the history is smaller by."""
+        text, _ = self.estimated()
+        inside = text - self._beside
+        left = self.scale.of(text) - self.outside
+        self._k = max(0.0, left / inside) if inside else self.scale.k
+        return calibration.whole(self.raw, self.conversation.contents.media, self._k)
+
+
+def _each(tokenizer: Tokenizer, texts: Sequence[imprints.Imprint], roles: Sequence[str]) -> list[Tokens]:
+    return [tokenizer.size(text, role) for text, role in zip(texts, roles, strict=True)]
+
 
 def measure(
-    conversation: Conversation, counter: Callable[[Any], Any] | None, recent: Recent | None = None
+    conversation: Conversation,
+    counter: Callable[[Any], Any] | Tokenizer | None,
+    recent: Recent | None = None,
+    learned: Learned | None = None,
 ) -> Generator[Effect, Any, Measure]:
     """Measure a conversation, by the caller's `counter` where there is one.  Raises PolicyError as `Measure.counted` does."""
-    found = Measure(conversation, recent)
-    if counter is not None:
-        yield from found.counted(counter)
+    if counter is None:
+        return Measure(conversation, recent, learned)
+    if not callable(counter):
+        return Measure(conversation, recent, None, counter)
+    found = Measure(conversation)
+    yield from found.counted(counter)
     return found
 
 
-def _checked(value: Any) -> Tokens:
+def checked_count(value: Any) -> Tokens:
+    """What a counter returned.  Raises PolicyError where that is no number >= 0."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
         message = f"counter returned {value!r}; it must return a number of tokens, 0 or more, for every message"
         raise PolicyError(message, "counter")

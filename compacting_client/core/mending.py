@@ -11,7 +11,6 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from os.path import commonprefix
 from typing import Any, cast
 
 from compacting_client.core.conversation import ItemEdit, Message
@@ -131,12 +130,17 @@ def _alike(old: Any, new: Any) -> bool:
     """Whether one text is made of the other: a part of it, or with what they begin or end with in common."""
     if not isinstance(old, str) or not isinstance(new, str):
         return False
-    old, new = old.strip(), new.strip()
+    old, new = str(old).strip(), str(new).strip()
     shorter = min(len(old), len(new))
     if shorter < _SHORT:
         return old == new
-    shared = len(commonprefix((old, new))) + len(commonprefix((old[::-1], new[::-1])))
+    shared = _in_common(old, new) + _in_common(old[::-1], new[::-1])
     return 2 * shared >= shorter or old in new or new in old
+
+
+def _in_common(one: str, other: str) -> int:
+    """How many characters two texts begin with in common."""
+    return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def _items(view: View, units: set[int]) -> set[int]:

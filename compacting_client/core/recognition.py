@@ -143,7 +143,7 @@ class Recognition:
 
     def _gaps(self, gone: Sequence[int], ages: Mapping[int, int]) -> tuple[Gap, ...]:
         """The dropped items as stretches of positions that went at the same time."""
-        places, dated = self._positions(gone), [ages.get(index, 0) for index in gone] if ages else [0] * len(gone)
+        places, dated = self._trace.positions(gone), [ages.get(index, 0) for index in gone] if ages else [0] * len(gone)
         breaks = [
             n
             for n, (one, other, age, next_age) in enumerate(zip(places, places[1:], dated, dated[1:], strict=False), 1)
@@ -151,13 +151,6 @@ class Recognition:
         ]
         stretches = zip([0, *breaks], [*breaks, len(places)], strict=True)
         return tuple(Gap(places[start], places[stop - 1] + 1, dated[start]) for start, stop in stretches if stop)
-
-    def _positions(self, indexes: Sequence[int]) -> Sequence[int]:
-        if isinstance(self.history, range):
-            systems = self.history.start
-            return [index - systems for index in indexes]
-        places = {index: place for place, index in enumerate(self.history)}
-        return [places[index] for index in indexes]
 
     def _digest(self, length: int) -> Generator[Effect, Any, str]:
         """The digest of the first `length` items."""

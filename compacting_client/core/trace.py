@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
-from compacting_client.core import imprints
 from compacting_client.core.conversation import SYSTEM, Conversation
 from compacting_client.core.imprints import Imprint
 from compacting_client.core.prefix import OPENING
@@ -26,11 +25,14 @@ class Trace:
 
     def __init__(self, conversation: Conversation) -> None:
         self.conversation, self.history = conversation, conversation.history
+        self._sent: dict[int, int] = {}
 
     def sent(self, length: int) -> int:
         """A hash of what the first positions send: imprints hold all of it but the data of media."""
-        texts, roles = self.texts(0, length)
-        return hash((*texts, *roles))
+        if length not in self._sent:
+            texts, roles = self.texts(0, length)
+            self._sent[length] = hash((*texts, *roles))
+        return self._sent[length]
 
     def placed(self, values: Sequence[T], start: int = 0, stop: int | None = None) -> Sequence[T]:
         """Those of `values`, one for each item, that belong to the positions [start, stop)."""
@@ -38,6 +40,14 @@ class Trace:
         if isinstance(where, range):
             return values[where.start : where.stop]
         return [values[index] for index in where]
+
+    def positions(self, indexes: Sequence[int]) -> Sequence[int]:
+        """Items by their indexes as positions."""
+        if isinstance(self.history, range):
+            systems = self.history.start
+            return [index - systems for index in indexes]
+        places = {index: place for place, index in enumerate(self.history)}
+        return [places[index] for index in indexes]
 
     def texts(self, start: int = 0, stop: int | None = None) -> tuple[Sequence[Imprint], Sequence[str]]:
         """The imprints and the roles of the positions [start, stop)."""
@@ -55,11 +65,11 @@ class Trace:
         first = min(self.conversation.contents.media, default=len(self.conversation))
         return len(self.history) if first == len(self.conversation) else sum(index < first for index in self.history)
 
-    def spread(self, sizes: list[float]) -> list[float]:
-        """`sizes` by position as sizes by item, those of the system messages between them."""
+    def spread(self, sizes: list[float], measured: Callable[..., list[float]]) -> list[float]:
+        """`sizes` by position as sizes by item, those of the system messages, as they are `measured`, between them."""
         roles, texts = self.conversation.roles, self.conversation.contents.imprints
         systems = [index for index, role in enumerate(roles) if role == SYSTEM]
-        beside = imprints.sizes([texts[index] for index in systems], [SYSTEM] * len(systems))
+        beside = measured([texts[index] for index in systems], [SYSTEM] * len(systems))
         if isinstance(self.history, range):
             return [*beside, *sizes]
         found = [0.0] * len(roles)

@@ -217,6 +217,15 @@ class View:
         if turn:
             yield turn
 
+    def whole_turns(self, goal: float) -> set[int]:
+        """The units of the oldest turns that may go whole, down to `goal` tokens."""
+        weights, left, found = self.weights(), self.total, set[int]()
+        for turn in self.turns():
+            if left > goal and not self.pinned.intersection(turn):
+                found.update(turn)
+                left -= sum([weights[unit] for unit in turn])
+        return found
+
     def inner(self, turn: list[int]) -> list[int]:
         """A turn without its question and its answer, a final plain text."""
         roles, last = self.conversation.roles, turn[-1]

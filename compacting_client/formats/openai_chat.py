@@ -80,6 +80,7 @@ def read(body: Mapping[str, Any]) -> Conversation:
         look=partial(_look, items, texts, roles),
         fits=partial(fits_at_a_glance, items, texts),
         tools=next((body[name] for name in ("tools", "functions") if given(body.get(name))), None),
+        schema=get(body.get("response_format"), "json_schema"),
     )
 
 

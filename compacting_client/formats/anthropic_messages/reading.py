@@ -67,6 +67,7 @@ def read(body: Mapping[str, Any]) -> Conversation:
         counts=[_count(parts) for parts in blocks],
         head=_head(body.get("system")),
         tools=body["tools"] if given(body.get("tools")) else None,
+        schema=get(body.get("output_format") or get(body.get("output_config"), "format"), "schema"),
         opens_with_user=True,
         thinking=frozenset(
             index for index, parts in enumerate(blocks) if any(kind(part) in thinking.THINKING for part in parts)

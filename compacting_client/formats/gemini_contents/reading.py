@@ -50,6 +50,7 @@ def read(body: Mapping[str, Any]) -> Conversation:
         counts=[_count(each) for each in parts],
         head=_head(_setting(body, "systemInstruction")),
         tools=tools if given(tools) and tools else None,
+        schema=_schema(body),
         opens_with_user=True,
     )
 
@@ -122,6 +123,13 @@ def _setting(body: Mapping[str, Any], name: str) -> Any:
     """A field beside the contents: of the wire, or of the `config` that the SDK makes them from."""
     found = field(body, name)
     return found if found is not None else field(as_dict(body.get("config")), name)
+
+
+def _schema(body: Mapping[str, Any]) -> Any:
+    """What the answer has to look like."""
+    generation = as_dict(_setting(body, "generationConfig")) or as_dict(body.get("config"))
+    names = ("responseJsonSchema", "responseSchema")
+    return next((found for name in names if (found := field(generation, name)) is not None), None)
 
 
 def _number(counted: Any, name: str) -> int | None:

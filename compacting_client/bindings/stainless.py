@@ -185,8 +185,7 @@ def _counting(made: Any, options: Any) -> lifecycle.Counting:
     """The provider's count of a body, asked with the client that was wrapped, and the headers of the request."""
     original = made.__dict__[_ORIGINAL]
     path, _, query = str(options.url).partition("?")
-    sent: Any = options.headers
-    given: Mapping[str, Any] = sent if isinstance(sent, Mapping) else {}
+    given = cast("Mapping[str, Any]", options.headers if isinstance(options.headers, Mapping) else {})  # pyright: ignore[reportUnknownMemberType]
     headers = {name: value for name, value in given.items() if not name.lower().startswith("x-stainless")}
 
     def asked(body: Mapping[str, Any]) -> Any:

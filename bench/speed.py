@@ -7,6 +7,7 @@ import importlib.util
 import json
 from collections.abc import Callable
 from functools import cache
+from itertools import count
 from typing import Any
 
 import ctx_compact
@@ -47,11 +48,19 @@ def cold(size: int) -> Callable[[], object]:
 
 
 def grown(size: int) -> Callable[[], object]:
-    """The same conversation one turn later: the remembered cut is found again."""
-    history, session = messages(size), _session(_half(size))
+    """The same conversation, a turn longer with every round: the remembered cut is found again."""
+    history, session = list(messages(size)), _session(_half(size))
     _leave(session, history)
-    longer = [*history, {"role": "assistant", "content": "done"}, {"role": "user", "content": "and now?"}]
-    return lambda: _leave(session, longer)
+    turns = count()
+
+    def work() -> None:
+        turn = next(turns)
+        history.extend(
+            [{"role": "assistant", "content": f"done {turn}"}, {"role": "user", "content": f"and now? {turn}"}]
+        )
+        _leave(session, history)
+
+    return work
 
 
 def below(size: int) -> Callable[[], object]:

@@ -65,7 +65,7 @@ def fill(report: Report, outcome: Outcome, budget: float | None) -> None:
         report.fits = budget is None or not outcome.measured.exceeds(budget)
     report.figures = partial(figures, outcome)
     report.exceeds = partial(_exceeds, outcome)
-    report.forget()  # filled a second time after a recovery
+    report.renew()  # filled a second time after a recovery
 
 
 def uncut(wire: Format, body: Mapping[str, Any]) -> Figures:

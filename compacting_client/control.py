@@ -122,6 +122,7 @@ class Control(Generic[ClientT]):
         store, memory_key = self._session.settings.memory, self._session.settings.memory_key
         if messages is None:
             store.forget()
+            self._session.recent.forget()
             return
         if memory_key is not None and is_async(memory_key):
             raise ConfigError("forget(messages) cannot await memory_key, which is async; forget() forgets all")

@@ -108,6 +108,8 @@ class _Request:
         self.report.duration_ms = (time.perf_counter() - started) * 1000
         self.session.keep(self.report)
         self.stop_preview()
+        if not self.report.changed:
+            self.session.unread.add(self.report)
         yield from self.hold_against_budget()
         yield Tell(self.events())
         return (yield from self.send())
@@ -223,7 +225,7 @@ class _Request:
             counter=settings.counter if settings.counter != BY_PROVIDER else None,
             pin=settings.pin,
             memory_key=settings.memory_key,
-            recent=self.session.recent,
+            recent=None if self.session.previews() else self.session.recent,
             learned=self.session.conversations,
             asking=self._asking(conversation),
             portable=getattr(settings.memory, "shared", True),
@@ -274,8 +276,10 @@ class _Request:
 
     def _measure_anyway(self) -> None:
         """The figures of the caller's body by the default estimate: a failed function must not make a report say that all is well."""
-        conversation = self.wire.read(self.body)
-        outcome = unchanged(conversation, self.report.reason)
+        try:
+            outcome = unchanged(self.wire.read(self.body), self.report.reason)
+        except Exception:  # noqa: BLE001 - whatever shape it has: the provider says what is wrong with it
+            return
         account.fill(self.report, outcome, self.policy.budget if self.policy is not None else None)
 
 

@@ -14,6 +14,8 @@ __all__ = ["Recent"]
 _POSITIONS = 200_000
 """So many sizes are held at most, of 8 bytes each or a little more."""
 
+_OPENINGS = 1_000
+
 _ALIKE = 8
 """So many histories are held that begin alike."""
 
@@ -39,8 +41,14 @@ class Recent:
             after = (seen, *(each for each in before if each is not grown))[:_ALIKE]
             self._seen[opening] = after
             self._held += _positions(after) - _positions(before)
-            while self._held > _POSITIONS and len(self._seen) > 1:
+            while (self._held > _POSITIONS or len(self._seen) > _OPENINGS) and len(self._seen) > 1:
                 self._held -= _positions(self._seen.popitem(last=False)[1])
+
+    def forget(self) -> None:
+        """Hold nothing any more."""
+        with self._lock:
+            self._seen.clear()
+            self._held = 0
 
 
 def _positions(histories: Sequence[Seen]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import groupby
 from typing import Any, Literal, NamedTuple
@@ -35,6 +35,11 @@ class Figures(NamedTuple):
     tokens_overhead: float = 0
     messages_before: int = 0
     messages_after: int = 0
+
+
+def _fewer(_: float) -> bool:
+    """Whether more than so many tokens left, where nobody asks any more."""
+    return False
 
 
 def _nothing(_: Usage | None) -> None:
@@ -71,7 +76,7 @@ class Report:
     verdicts: tuple[Verdict, ...] = field(default=(), repr=False)
     log_content: bool = field(default=False, repr=False)
     figures: Callable[[], Figures] = field(default=Figures, repr=False)
-    exceeds: Callable[[float], bool] = field(default=lambda _: False, repr=False)
+    exceeds: Callable[[float], bool] = field(default=_fewer, repr=False)
     details: Callable[[], tuple[list[ContentDropped], list[ContentReplaced], list[ContentReused]]] = field(
         default=lambda: ([], [], []), repr=False
     )
@@ -80,7 +85,8 @@ class Report:
 
     @cached_property
     def _figures(self) -> Figures:
-        found, self.figures = self.figures(), Figures  # counted when first asked for: most reports are never read
+        found = self.figures()  # counted when first asked for: most reports are never read
+        self.figures = lambda: found
         return found
 
     @cached_property
@@ -89,7 +95,8 @@ class Report:
 
     @cached_property
     def _unchanged(self) -> float | None:
-        found, self.prefix = self.prefix(), lambda: None
+        found = self.prefix()
+        self.prefix = lambda: found
         return found
 
     def ended(self) -> None:
@@ -98,7 +105,16 @@ class Report:
         if self.error is None:
             over(self.usage)
 
-    def forget(self) -> None:
+    def __repr__(self) -> str:
+        shown = [each.name for each in fields(self) if each.repr] + list(Figures._fields)
+        return f"Report({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
+
+    def settle(self) -> None:
+        """Count now: what is counted holds no history any more."""
+        _ = self._figures, self._unchanged
+        self.exceeds = _fewer
+
+    def renew(self) -> None:
         """Count and build anew."""
         self.__dict__.pop("_figures", None)
         self.__dict__.pop("_unchanged", None)

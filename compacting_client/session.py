@@ -6,6 +6,7 @@ Nothing here is global: scopes and last reports live in context variables, keyed
 from __future__ import annotations
 
 import weakref
+from collections import deque
 from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
@@ -51,6 +52,7 @@ class Session:
         "recent",
         "reports",
         "settings",
+        "unread",
         "windows",
     )
 
@@ -58,7 +60,7 @@ class Session:
         self.settings = settings
         self.log = Log(settings.logger)
         self.reports = Reports()
-        self.recent, self.attempts = Recent(), Attempts()
+        self.recent, self.attempts, self.unread = Recent(), Attempts(), Unread()
         self.windows = Windows(settings.windows)
         self.conversations = Conversations()
         self._family = self
@@ -68,6 +70,7 @@ class Session:
         awaited = self.settings.is_async if is_async is None else is_async
         other = Session(replace(self.settings, policy=policy, is_async=awaited))
         other.reports, other.recent, other.attempts = self.reports, self.recent, self.attempts
+        other.unread = self.unread
         other._family = self._family
         other.windows = self.windows
         other.conversations = self.conversations
@@ -125,6 +128,24 @@ class Session:
         """Whether anybody wants the debug events: one of these callbacks, `on_event`, or the log."""
         wanted = any(getattr(self.settings, name) is not None for name in ("on_event", *callbacks))
         return wanted or self.log.hears("debug")
+
+
+class Unread:
+    """The reports of unchanged requests, whose figures nobody has read: they still hold the history.  Those before the last few are counted."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[weakref.ref[Report]] = deque()
+
+    def add(self, report: Report) -> None:
+        """One more; an older one that somebody keeps is counted, and lets its history go."""
+        self._waiting.append(weakref.ref(report))
+        while len(self._waiting) > _UNREAD:
+            older = self._waiting.popleft()()
+            if older is not None:
+                older.settle()
+
+
+_UNREAD = 16
 
 
 class Reports:

@@ -156,6 +156,7 @@ class Outcome:
             exchanges = self.conversation.exchanges
             units = {exchanges.owner[index] for index in (*self.stripped, *self.edited)}  # a call names its results
             self.conversation.release(exchanges.items(units).union(self.plan.gone))
+            self.measured.release()
 
     @property
     def tokens_before(self) -> Tokens:

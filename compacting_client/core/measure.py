@@ -122,7 +122,7 @@ class Measure:
     def _resume(self, alike: Sequence[Seen]) -> None:
         """Take over what is known of a history that this one grew from; nothing from media on, whose data no imprint holds."""
         shared, seen = max(((each.shared(self.trace), each) for each in alike), key=lambda found: found[0])
-        self._seen, self._shared = seen, min(shared, self.trace.without_media())
+        self._seen, self._shared = seen, min(shared, seen.plain, self.trace.without_media())
 
     @property
     def states(self) -> dict[int, Any]:
@@ -239,12 +239,19 @@ class Measure:
         known: Mapping[int, int] = self._seen.hashes if self._seen is not None else {}
         # the last message may be another one next time, and an edit further back leaves what stands before it
         lengths = sorted({length for length in (*states, size - 1, size) if length > OPENING})[-_MARKS:]
+        if not lengths:
+            return
         hashes = {
             length: known[length] if length in known and length <= self._shared else self.trace.sent(length)
             for length in lengths
         }
-        seen = Seen(hashes, self.trace.placed(self._raw), {each: states[each] for each in lengths if each in states})
+        kept = {each: states[each] for each in lengths if each in states}
+        seen = Seen(hashes, self.trace.placed(self._raw), kept, self.trace.without_media())
         self._recent.keep(self.opening, seen, self._seen)
+
+    def release(self) -> None:
+        """Let go of the memo, which belongs to the client."""
+        self._recent = self._seen = None
 
     def _weight(self, data: bytes) -> int:
         return of_length(utf16_length(data)) if self._tokenizer is None else self._tokenizer.weight(data)

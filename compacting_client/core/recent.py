@@ -16,11 +16,15 @@ __all__ = ["Recent", "Seen"]
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One history: by position, its sizes; and by length, the hashes of what was sent up to there, and the states of its digest."""
+    """One history: by position, its sizes; and by length, the hashes of what was sent up to there, and the states of its digest.
+
+    ``plain``: so many positions stand before its first item with media.
+    """
 
     hashes: Mapping[int, int]
     sizes: Sequence[float]
     states: Mapping[int, Any]
+    plain: int
 
     def shared(self, trace: Trace) -> int:
         """How many positions a history has in common with this one, as far as was marked."""

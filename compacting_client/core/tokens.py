@@ -6,11 +6,12 @@ The estimate is ctx-compact's: ceil(UTF-16 length of the compact JSON / 4), so t
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
 
-__all__ = ["dump", "estimate", "of_length", "utf16_length"]
+__all__ = ["dump", "dump_all", "estimate", "of_length", "utf16_length"]
 
 _SORTED = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 
@@ -21,6 +22,14 @@ def dump(value: Any) -> bytes:
         return orjson.dumps(value, _plain, _SORTED)
     except (TypeError, ValueError, RecursionError):  # lone surrogates, integers over 64 bits, mixed keys, cycles
         return _dump_slowly(value)
+
+
+def dump_all(values: Sequence[Any]) -> bytes:
+    """`dump` of each, with commas between; what one of them needs changes nothing in the others."""
+    try:
+        return orjson.dumps(values, _plain, _SORTED)[1:-1]
+    except (TypeError, ValueError, RecursionError):
+        return b",".join(map(dump, values))
 
 
 def _plain(value: Any) -> Any:

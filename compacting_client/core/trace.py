@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 from compacting_client.core.conversation import SYSTEM, Conversation
 from compacting_client.core.imprints import Imprint
 from compacting_client.core.prefix import OPENING
-from compacting_client.core.tokens import dump
+from compacting_client.core.tokens import dump, dump_all
 
 __all__ = ["Trace"]
 
@@ -31,7 +31,8 @@ class Trace:
         """A hash of what the first positions send: imprints hold all of it but the data of media."""
         if length not in self._sent:
             texts, roles = self.texts(0, length)
-            self._sent[length] = hash((*texts, *roles))
+            kinds = tuple(map(type, texts))  # a text and the same bytes have one hash
+            self._sent[length] = hash((tuple(texts), kinds, tuple(roles)))
         return self._sent[length]
 
     def placed(self, values: Sequence[T], start: int = 0, stop: int | None = None) -> Sequence[T]:
@@ -79,17 +80,17 @@ class Trace:
 
     def said(self, start: int, stop: int) -> bytes:
         """What positions [start, stop) say; that of two stretches in a row is that of both together."""
-        texts, roles = self.opening(stop) if stop <= OPENING else self.texts(start, stop)
+        texts, roles = self.opening(stop) if start == 0 and stop <= OPENING else self.texts(start, stop)
         meanings: list[Any] = list(zip(roles, texts, strict=True))
         for place, (index, text) in enumerate(zip(self.history[start:stop], texts, strict=True)):
             if type(text) is not str:
                 said, answered = self._meant(index, text)
                 meanings[place] = [said, answered] if answered else said
-        return dump(meanings)[1:-1] + b"," if meanings else b""
+        return dump_all(meanings) + b"," if meanings else b""
 
     def hashed(self, start: int, stop: int) -> bytes:
         """The same in hashes of this process: texts keep theirs, so it costs next to nothing."""
-        texts, roles = self.opening(stop) if stop <= OPENING else self.texts(start, stop)
+        texts, roles = self.opening(stop) if start == 0 and stop <= OPENING else self.texts(start, stop)
         hashes = array("q", map(hash, zip(roles, texts, strict=True)))
         tool, position = "tool", self.conversation.exchanges.position if stop > OPENING else ()
         for place, text in enumerate(texts):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import orjson
@@ -14,9 +15,9 @@ _NOT_MEANING = frozenset({"cache_control", "id", "status", "tool_call_id", "tool
 
 def content(value: Any) -> Any:
     """Text, or a list of blocks, without cache marks, ids and empty fields; one text block is the same as its string."""
-    if not isinstance(value, list):
+    if not isinstance(value, (list, tuple)):
         return value
-    blocks = [block(each) for each in cast("list[Any]", value)]
+    blocks = [block(each) for each in cast("Sequence[Any]", value)]
     return blocks[0] if len(blocks) == 1 and isinstance(blocks[0], str) else blocks
 
 

@@ -118,7 +118,7 @@ def _imprint(item: dict[str, Any], text: Any, role: str) -> tuple[Imprint, int |
     if type(text) is str:
         if len(item) == 2 and role in _PLAIN:
             return text, None
-        if len(item) == 3 and item["role"] == "tool" and type(item.get("tool_call_id")) is str:
+        if len(item) == 3 and item.get("role") == "tool" and type(item.get("tool_call_id")) is str:
             return (text, item["tool_call_id"]), None
     light, tokens = _light(item) if isinstance(text, (list, tuple)) or "audio" in item else (item, 0)
     return dump(light), tokens if light is not item else None
@@ -348,7 +348,7 @@ def _call_ids(item: Mapping[str, Any]) -> list[str]:
 
 
 def _answer_id(item: Mapping[str, Any]) -> str:
-    if item["role"] == "function":
+    if item.get("role") == "function":
         return f"function:{item.get('name')}"
     call = item.get("tool_call_id")
     return call if type(call) is str else str(call)

@@ -528,7 +528,7 @@ def test_a_failure_inside_never_sends_uncompacted(
 
 def test_what_is_no_client(client: genai.Client) -> None:
     """A resource is told to take a wrapped client; the module is named."""
-    with pytest.raises(UnsupportedClientError, match="wrap its client first"):
+    with pytest.raises(UnsupportedClientError, match="wrap the client that it belongs to"):
         compacting(client.models, POLICY)
     with pytest.raises(UnsupportedClientError, match=r"the module google\.genai"):
         compacting(genai, POLICY)

@@ -60,7 +60,7 @@ def test_what_is_no_client(make: Any) -> None:
     with pytest.raises(UnsupportedClientError, match=PASS) as error:
         compacting(thing, 1000)
     assert isinstance(error.value, TypeError)
-    assert "wrap its client first" not in str(error.value)
+    assert "wrap the client" not in str(error.value)
     assert not is_compacting(thing)
 
 
@@ -83,9 +83,11 @@ def test_modules_and_classes_are_named() -> None:
 def test_what_has_a_client_is_told_to_take_a_wrapped_one() -> None:
     """An object around a client, or a resource of it: wrap the client first."""
     for client in (openai.OpenAI(api_key="test"), anthropic.AsyncAnthropic(api_key="test")):
-        with pytest.raises(UnsupportedClientError, match=r"wrap its client first.*give that to Wrapper"):
+        with pytest.raises(
+            UnsupportedClientError, match=r"wrap the client that it belongs to, and take the Wrapper of that"
+        ):
             compacting(Wrapper(client), 1000)
-    with pytest.raises(UnsupportedClientError, match="wrap its client first"):
+    with pytest.raises(UnsupportedClientError, match="wrap the client that it belongs to"):
         compacting(openai.OpenAI(api_key="test").chat.completions, 1000)
 
 

@@ -28,6 +28,8 @@ MALFORMED: list[Any] = [
     [{"role": None, "content": "x"}],
     [{"role": "critic", "content": "x"}],
     [{"content": "x"}],
+    [{"content": "x", "name": "n", "x": 1}],
+    [{"content": "x", "tool_call_id": "a", "x": 1}],
     [{"role": "tool", "content": "x"}],
     [{"role": "tool", "content": "x", "tool_call_id": None}],
     [{"role": "tool", "content": "x", "tool_call_id": ["a"]}],

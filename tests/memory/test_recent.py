@@ -1,6 +1,9 @@
 """What is known of the histories seen last changes no answer: every request ends as it would without it."""
 
 import copy
+import gc
+import json
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +13,8 @@ from hypothesis import strategies as st
 
 from compacting_client import DropOldest, KeepTurns, memory
 from compacting_client.core.recent import Seen
+from compacting_client.core.tokens import dump
+from compacting_client.core.trace import Trace
 from compacting_client.formats import anthropic_messages, gemini_contents, openai_chat
 from compacting_client.recent import Recent
 from tests.driving import leave, session
@@ -149,7 +154,7 @@ def test_it_is_bounded() -> None:
     recent = Recent()
     for opening in range(300):
         for _ in range(20):
-            recent.keep((opening,), Seen({}, [1.0] * 1000, {}), None)
+            recent.keep((opening,), Seen({}, [1.0] * 1000, {}, 1000), None)
     held = [len(recent.alike((opening,))) for opening in range(300)]
     assert held[-1] == 8
     assert sum(held) <= 200
@@ -160,7 +165,90 @@ def test_one_that_grew_takes_the_place_of_the_old_one() -> None:
     recent = Recent()
     before = None
     for length in range(5):
-        seen = Seen({length: length}, [1.0] * length, {})
+        seen = Seen({length: length}, [1.0] * length, {}, length)
         recent.keep(("a",), seen, before)
         before = seen
     assert len(recent.alike(("a",))) == 1
+
+
+def sound(data: str | None) -> dict[str, Any]:
+    """An answer in sound, as the SDK returned it, or after the application took the data away."""
+    return {"role": "assistant", "content": None, "audio": {"id": "a", "data": data} if data else None}
+
+
+def test_data_that_is_taken_away_is_another_history() -> None:
+    """An application that drops the sound of an old answer is measured anew; a cut made with it is not used without."""
+    talk = [{"role": role, "content": "word " * 40} for role in ("user", "assistant", "user")]
+    state = session(DropOldest(400, keep_tail=1))
+    for data in ("A" * 40_000, None):
+        body = {"messages": [{"role": "user", "content": "q"}, sound(data), *talk]}
+        _, report = leave(state, openai_chat, body)
+        _, alone = leave(session(DropOldest(400, keep_tail=1)), openai_chat, body)
+        assert told(report) == told(alone)
+
+
+def test_a_text_that_reads_like_another_message_is_another_history() -> None:
+    """Python gives a text and the same bytes one hash; the memo does not take one for the other."""
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    asked = {"role": "assistant", "content": None, "tool_calls": [call]}
+    talk = [{"role": role, "content": "word " * 40} for role in ("user", "assistant") * 20]
+    state = session(DropOldest(1000))
+    for middle in (asked, {"role": "assistant", "content": dump(asked).decode()}):
+        body = {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}, middle, *talk]}
+        _, report = leave(state, openai_chat, body)
+        assert told(report) == told(leave(session(DropOldest(1000)), openai_chat, body)[1])
+
+
+def test_a_list_and_a_tuple_say_the_same() -> None:
+    """The content of a message may be either, with the memo and without."""
+    talk = [{"role": role, "content": "word " * 40} for role in ("assistant", "user") * 20]
+    parts = [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]
+    states = session(DropOldest(1000)), session(DropOldest(1000))
+    states[1].recent = Forgetful()
+    for state in states:
+        for content, reused in ((parts, 0), (tuple(parts), 1)):
+            _, report = leave(state, openai_chat, {"messages": [{"role": "user", "content": content}, *talk]})
+            assert len(report.reused) == reused
+
+
+@given(chats(), st.integers(0, 30), st.sampled_from([1e-05, 2**70, "\ud800", 1.0]))
+def test_two_stretches_say_what_both_together_say(history: list, cut: int, odd: Any) -> None:
+    """Digests do not depend on where a history was divided, whatever stands in it."""
+    call = {
+        "id": "c",
+        "type": "function",
+        "function": {"name": "f", "arguments": json.dumps({"rate": odd, "b": 1e-07})},
+    }
+    trace = Trace(openai_chat.read({"messages": [*history, {"role": "assistant", "tool_calls": [call], "x": odd}]}))
+    size = len(trace.history)
+    place = cut % (size + 1)
+    for said in (trace.said, trace.hashed):
+        assert said(0, place) + said(place, size) == said(0, size)
+
+
+def test_one_shot_requests_are_not_held() -> None:
+    """A history that cannot be recognised by more than its opening is not kept."""
+    state = session(DropOldest(20))
+    for number in range(50):
+        leave(state, openai_chat, {"messages": [{"role": "user", "content": f"{number} " + "word " * 40}]})
+    assert not state.recent._seen
+
+
+def test_unread_reports_let_their_histories_go() -> None:
+    """However many reports an application keeps, a few of them hold a history; all have their figures."""
+    state, kept, alive = session(DropOldest(10**9)), list[Any](), list[Any]()
+
+    class Text(str):
+        """Text whose life can be watched."""
+
+        __slots__ = ("__weakref__",)
+
+    for number in range(60):
+        text = Text(f"{number} " + "word " * 40)
+        alive.append(weakref.ref(text))
+        _, report = leave(state, openai_chat, {"messages": [{"role": "user", "content": text}]})
+        kept.append(report)
+        del text
+    gc.collect()
+    assert sum(ref() is not None for ref in alive) < 20
+    assert all(report.tokens_before > 40 for report in kept)

@@ -53,7 +53,10 @@ def exchange(session: Session, wire: Format, body: Mapping[str, Any], counting: 
     started = time.perf_counter()
     request = _Request(session, wire, drained(body, wire.FIELD, "tools", "system"), session.policy())
     request.counting = counting
-    response = yield from _ended(request.report, request.leave(started))
+    try:
+        response = yield from _ended(request.report, request.leave(started))
+    finally:
+        request.question = None  # it knows the request, and the request the client: what was let go would wait for the garbage collector
     yield Deliver(response, request.report)
     return response
 

@@ -170,5 +170,5 @@ SCENARIOS = (
     _scenario("parse", parse, Chain(KeepTurns(5, slack=2), DropOldest(700)), texts=STAYS),
     _scenario("tools", tools, DropOldest(700), texts=FOUND),
     _scenario("tools-async", atools, shortened, texts=FOUND),
-    _scenario("window", window, DropOldest(600), server="llmock", texts=None),
+    _scenario("window", window, DropOldest(540), server="llmock", texts=None),
 )

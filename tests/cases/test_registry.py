@@ -9,7 +9,7 @@ import compacting_client
 from tests.cases.bench import CHAT, CLAUDE, COVERED
 from tests.shared import Record, cases, params
 
-POLICIES = {"summarize": "Summarize", "ledger": "Ledger"}
+POLICIES = {"ledger": "Ledger"}
 
 
 def main_job() -> list[Record]:

@@ -130,12 +130,12 @@ def _alike(old: Any, new: Any) -> bool:
     """Whether one text is made of the other: a part of it, or with what they begin or end with in common."""
     if not isinstance(old, str) or not isinstance(new, str):
         return False
-    old, new = str(old).strip(), str(new).strip()
-    shorter = min(len(old), len(new))
+    one, other = old.strip(), new.strip()
+    shorter = min(len(one), len(other))
     if shorter < _SHORT:
-        return old == new
-    shared = _in_common(old, new) + _in_common(old[::-1], new[::-1])
-    return 2 * shared >= shorter or old in new or new in old
+        return one == other
+    shared = _in_common(one, other) + _in_common(one[::-1], other[::-1])
+    return 2 * shared >= shorter or one in other or other in one
 
 
 def _in_common(one: str, other: str) -> int:

@@ -25,7 +25,7 @@ class Writer:
     def __call__(self, request: Any) -> str:
         """A fixed text, or one made of the request."""
         self.given.append(request)
-        return self.answer(request) if callable(self.answer) else self.answer
+        return str(self.answer(request) if callable(self.answer) else self.answer)
 
     @property
     def text(self) -> str:

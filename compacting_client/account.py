@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import partial
 from hashlib import blake2b
 from typing import Any
 
@@ -63,8 +62,9 @@ def fill(report: Report, outcome: Outcome, budget: float | None) -> None:
         report.details = lambda: details(outcome, request_id)
     else:  # an application may keep every report: one of an unchanged request holds nothing of the history
         report.fits = budget is None or not outcome.measured.exceeds(budget)
-    report.figures = partial(figures, outcome)
-    report.exceeds = partial(_exceeds, outcome)
+    # functions, which a copy of the report shares
+    report.figures = lambda: figures(outcome)
+    report.exceeds = lambda tokens: _exceeds(outcome, tokens)
     report.renew()  # filled a second time after a recovery
 
 

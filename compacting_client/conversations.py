@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
+from typing import Any
 
 from compacting_client.core import calibration
 from compacting_client.core.calibration import FEW, Counted, Rate, Scale
@@ -84,6 +85,10 @@ class Followed:
         self.trail = trail
         self._conversations, self._calibrates, self._explained = conversations, calibrates, explained
         self._gone, self._changed = gone, changed
+
+    def __deepcopy__(self, _: Any) -> Followed:
+        """A copy of a report is one of the same request."""
+        return self
 
     def settle(self) -> None:
         """Look at what goes when the conversation is released."""

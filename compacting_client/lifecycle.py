@@ -132,7 +132,8 @@ class _Request:
                 account.fill(self.report, self.outcome, self.policy.budget)
                 self._follow(self.outcome)
             else:
-                self.report.figures = partial(account.uncut, self.wire, snapshot(self.body, self.wire.FIELD))
+                wire, sent = self.wire, snapshot(self.body, self.wire.FIELD)
+                self.report.figures = lambda: account.uncut(wire, sent)
         except Unreadable:
             self.report.reason = "unreadable"
         except Exception as error:  # noqa: BLE001 - whatever the caller's functions raise: the request still goes out

@@ -1,6 +1,9 @@
 """The report of a request: its fields, its text, its JSON."""
 
+import copy
+import dataclasses
 import json
+import pickle
 from typing import Any
 
 import anthropic
@@ -196,3 +199,17 @@ def test_a_hundred_cuts_are_told_in_a_few_lines(chat: openai.OpenAI) -> None:
     assert len(str(report).splitlines()) < 10
     assert "to 26 requests ago" in str(report)
     assert len({unit.since for unit in report.dropped}) == 27
+
+
+def test_a_report_can_be_copied_and_written_out(chat: openai.OpenAI) -> None:
+    """Also as a plain dataclass: `replace` and `asdict` take it, read or not, and the copy has its figures."""
+    client = compacting(chat, POLICY)
+    for turns in (2, 8):
+        report = report_of(client, client.chat.completions.create(model="m", messages=history(turns=turns)))  # type: ignore[arg-type]
+        early = dataclasses.replace(report, model="other")
+        assert dataclasses.asdict(report)["model"] == "m"
+        assert report.tokens_before > 0
+        late = dataclasses.replace(report, model="other")
+        assert early.tokens_before == late.tokens_before == report.tokens_before
+        assert copy.deepcopy(report).as_dict() == pickle.loads(pickle.dumps(report)).as_dict() == report.as_dict()
+        assert f"tokens_before={report.tokens_before}" in repr(report)

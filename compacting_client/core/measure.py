@@ -83,7 +83,6 @@ class Measure:
         "_sizes",
         "_tokenizer",
         "_total",
-        "_within",
         "conversation",
         "kind",
         "opening",
@@ -112,7 +111,6 @@ class Measure:
         self.kind: Kind = conversation.api, conversation.model, hash(tuple(beside))
         self.opening: Opening = (conversation.api, *map(hash, self.trace.opening(OPENING)[0]))
         self.scale = EXACT if learned is None else learned.scale(self.kind, self.opening)
-        self._within = math.inf  # no more tokens than this, as far as is known
         self.resized: tuple[Edits, dict[int, Tokens]] | None = None
         self._seen: Seen | None = None
         self._shared = 0
@@ -173,15 +171,12 @@ class Measure:
 
     def exceeds(self, limit: Tokens) -> bool:
         """Whether `total` is more than `limit`; where it clearly is not, nothing is counted."""
-        if self._raw is not None or self._seen is not None:
-            return self.total > limit
-        if limit < self._within and self.conversation.fits(self._at_a_glance(limit)):
-            self._within = limit
-        return self._within > limit and self.total > limit
+        uncounted = self._raw is None and self._seen is None
+        return not (uncounted and self.conversation.fits(self._at_a_glance(limit))) and self.total > limit
 
     def rescale(self, scale: Scale) -> None:
         """Go by another scale from now on."""
-        self.scale, self._sizes, self._total, self._within = scale, None, None, math.inf
+        self.scale, self._sizes, self._total = scale, None, None
 
     def estimated(
         self, gone: Collection[int] = (), changed: Mapping[int, Tokens] | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, cast
 
@@ -15,6 +16,7 @@ from compacting_client.formats.overflow import TooLong
 
 __all__ = [
     "Format",
+    "Glance",
     "TooLong",
     "Unreadable",
     "Usage",
@@ -22,10 +24,10 @@ __all__ = [
     "as_dict",
     "column",
     "drained",
-    "fits_at_a_glance",
     "get",
     "given",
     "kind",
+    "snapshot",
     "whole",
     "wire_json",
 ]
@@ -195,22 +197,39 @@ def kind(block: Any) -> str:
     return found if isinstance(found, str) else ""
 
 
-def fits_at_a_glance(items: Sequence[Mapping[str, Any]], contents: Sequence[Any], tokens: float) -> bool:
-    """Whether messages of these contents are no more than so many tokens; False where that takes a look at each.
+class Glance:
+    """Whether messages of these contents are no more than so many tokens; False where that takes a look at each.  Serialised once at most.
 
     UTF-8 is never shorter than UTF-16, in which the estimate counts, and what is rounded up is less than a token for each.
     """
-    sample = max(1, len(contents) // 64)
-    if (
-        not set(map(type, contents)) <= _TEXT
-        or sum([len(text) for text in contents[::sample] if text]) * sample > 4 * tokens
-    ):
-        return False  # or it is so plain that they are more, that nothing is gained
-    try:
-        size = sum([len(orjson.dumps(items[start : start + _AT_ONCE])) for start in range(0, len(items), _AT_ONCE)])
-        return size / 4 + len(items) <= tokens
-    except TypeError:  # lone surrogates, typed objects inside
-        return False
+
+    __slots__ = ("_bound", "_contents", "_items")
+
+    def __init__(self, items: Sequence[Mapping[str, Any]], contents: Sequence[Any]) -> None:
+        self._items, self._contents = items, contents
+        self._bound: float | None = None
+
+    def __call__(self, tokens: float) -> bool:
+        """Whether they surely are."""
+        if self._bound is None and self._worth_while(tokens):
+            self._bound = self._serialised()
+        return self._bound is not None and self._bound <= tokens
+
+    def _worth_while(self, tokens: float) -> bool:
+        """Not where there is more than text, nor where they are so plainly more that nothing is gained."""
+        contents = self._contents
+        step = max(1, len(contents) // 64)
+        sample = (
+            sum([len(text) for text in contents[::step] if text]) if set(map(type, contents)) <= _TEXT else math.inf
+        )
+        return sample * step <= 4 * tokens
+
+    def _serialised(self) -> float:
+        items, starts = self._items, range(0, len(self._items), _AT_ONCE)
+        try:
+            return sum([len(orjson.dumps(items[start : start + _AT_ONCE])) for start in starts]) / 4 + len(items)
+        except TypeError:  # lone surrogates, typed objects inside
+            return math.inf
 
 
 def wire_json(body: Any) -> Any:

@@ -17,13 +17,13 @@ from compacting_client.core.plan import Plan, kept
 from compacting_client.core.tokens import dump
 from compacting_client.formats import canonical, media, overflow
 from compacting_client.formats.base import (
+    Glance,
     TooLong,
     Unreadable,
     Usage,
     Violation,
     as_dict,
     column,
-    fits_at_a_glance,
     get,
     given,
     kind,
@@ -78,7 +78,7 @@ def read(body: Mapping[str, Any]) -> Conversation:
         items=items,
         roles=roles,
         look=partial(_look, items, texts, roles),
-        fits=partial(fits_at_a_glance, items, texts),
+        fits=Glance(items, texts),
         tools=next((body[name] for name in ("tools", "functions") if given(body.get(name))), None),
         schema=get(body.get("response_format"), "json_schema"),
     )

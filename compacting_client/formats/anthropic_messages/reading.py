@@ -13,7 +13,7 @@ from compacting_client.core.plan import Plan, kept
 from compacting_client.core.tokens import dump
 from compacting_client.formats import canonical, media
 from compacting_client.formats.anthropic_messages import thinking
-from compacting_client.formats.base import Unreadable, Usage, as_dict, column, fits_at_a_glance, get, given, kind
+from compacting_client.formats.base import Glance, Unreadable, Usage, as_dict, column, get, given, kind
 
 __all__ = ["API", "FIELD", "SERVER_CALLS", "blocks_of", "held", "items_of", "read", "usage", "write"]
 
@@ -63,7 +63,7 @@ def read(body: Mapping[str, Any]) -> Conversation:
         items=items,
         roles=roles,
         look=partial(_look, items, roles, blocks, pairs, fixed),
-        fits=partial(fits_at_a_glance, items, column(items, "content")),
+        fits=Glance(items, column(items, "content")),
         counts=[_count(parts) for parts in blocks],
         head=_head(body.get("system")),
         tools=body["tools"] if given(body.get("tools")) else None,

@@ -12,21 +12,19 @@ from compacting_client.core.calibration import FEW, Counted, Rate, Scale
 from compacting_client.core.measure import Kind, Opening
 from compacting_client.core.sent import Known, Trail
 from compacting_client.formats.base import Usage
+from compacting_client.openings import Openings
 
 __all__ = ["Conversations", "Followed"]
 
-_HELD = 1_000
-"""So many openings, and so many kinds of requests, are held at most."""
-
-_ALIKE = 8
-"""So many conversations are held that begin alike."""
+_KINDS = 1_000
+"""So many kinds of requests are held at most."""
 
 
 class Conversations:
     """Thread-safe; what was used last is the last to go."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[Opening, tuple[Known, ...]] = OrderedDict()
+        self._known = Openings[Known]()
         self._kinds: OrderedDict[Kind, tuple[tuple[Rate, ...], tuple[float, ...]]] = OrderedDict()
         self._lock = Lock()
 
@@ -40,24 +38,22 @@ class Conversations:
 
     def alike(self, opening: Opening) -> Sequence[Known]:
         """The conversations that begin so, the last one first."""
-        return self._known.get(_first(opening), ())
+        return self._known.alike(_first(opening))
 
     def keep(self, trail: Trail, counted: Counted | None) -> None:
         """Add a request that was answered, with the count that it is compared with."""
-        known, opening = trail.then(counted), _first(trail.measured.opening)
-        with self._lock:
-            others = (each for each in self._known.pop(opening, ()) if each is not trail.before)
-            self._known[opening] = (known, *others)[:_ALIKE]
-            if counted is not None and known.rates:
-                self._learn(trail.measured.kind, known)
-            for held in (self._known, self._kinds):
-                while len(held) > _HELD:
-                    held.popitem(last=False)
+        known = trail.then(counted)
+        self._known.keep(_first(trail.measured.opening), known, trail.before)
+        if counted is not None and known.rates:
+            self._learn(trail.measured.kind, known)
 
     def _learn(self, kind: Kind, known: Known) -> None:
-        rates, overheads = self._kinds.pop(kind, ((), ()))
         overhead = calibration.scale_of(known.rates, known.counted, ()).overhead
-        self._kinds[kind] = (*rates, known.rates[-1])[-FEW:], (*overheads, overhead)[-FEW:]
+        with self._lock:
+            rates, overheads = self._kinds.pop(kind, ((), ()))
+            self._kinds[kind] = (*rates, known.rates[-1])[-FEW:], (*overheads, overhead)[-FEW:]
+            while len(self._kinds) > _KINDS:
+                self._kinds.popitem(last=False)
 
 
 def _first(opening: Opening) -> Opening:

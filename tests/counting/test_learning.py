@@ -194,10 +194,10 @@ def test_what_is_known_holds_no_text_and_is_bounded(counting_provider: MakeProvi
         session = bound(client)
         assert session is not None
         for number in range(1_010):
-            session.conversations._known[f"filler {number}",] = ()
+            session.conversations._known._seen[f"filler {number}",] = ()
         for turns in (1, 2, 3):
             called(client, CHAT, "sync", talk(CHAT, "English", turns))
-        known = session.conversations._known
+        known = session.conversations._known._seen
         assert len(known) == 1_000
         assert "glass" not in repr(list(known.values()))
         assert [len(each.rates) for each in known[next(reversed(known))]] == [2]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from compacting_client.core.edits import NO_EDITS, Edits
 
-__all__ = ["NOTHING", "Plan", "kept"]
+__all__ = ["NOTHING", "Plan", "kept", "runs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,3 +36,12 @@ def kept(gone: Sequence[int], size: int) -> list[int]:
         return list(range(size))
     absent = set(gone)
     return [index for index in range(size) if index not in absent]
+
+
+def runs(places: Sequence[int], kinds: Sequence[object] | None = None) -> list[tuple[int, int]]:
+    """Where in `places`, ascending, each stretch of neighbours of one kind starts and stops."""
+    if not places:
+        return []
+    pairs = enumerate(pairwise(places), 1)
+    ends = [n for n, (one, other) in pairs if other != one + 1 or (kinds is not None and kinds[n] != kinds[n - 1])]
+    return list(zip([0, *ends], [*ends, len(places)], strict=True))

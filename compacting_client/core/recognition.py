@@ -8,7 +8,7 @@ from typing import Any
 from compacting_client.core.edits import Edits
 from compacting_client.core.effects import Ask, Effect, Recall
 from compacting_client.core.measure import Measure
-from compacting_client.core.plan import Plan
+from compacting_client.core.plan import Plan, runs
 from compacting_client.core.prefix import OPENING, Chain, Entry, Found, Gap
 from compacting_client.errors import PolicyError
 
@@ -143,14 +143,9 @@ class Recognition:
 
     def _gaps(self, gone: Sequence[int], ages: Mapping[int, int]) -> tuple[Gap, ...]:
         """The dropped items as stretches of positions that went at the same time."""
-        places, dated = self._trace.positions(gone), [ages.get(index, 0) for index in gone] if ages else [0] * len(gone)
-        breaks = [
-            n
-            for n, (one, other, age, next_age) in enumerate(zip(places, places[1:], dated, dated[1:], strict=False), 1)
-            if other != one + 1 or age != next_age
-        ]
-        stretches = zip([0, *breaks], [*breaks, len(places)], strict=True)
-        return tuple(Gap(places[start], places[stop - 1] + 1, dated[start]) for start, stop in stretches if stop)
+        places, dated = self._trace.positions(gone), [ages.get(index, 0) for index in gone] if ages else None
+        age = dated or [0] * len(gone)
+        return tuple(Gap(places[start], places[stop - 1] + 1, age[start]) for start, stop in runs(places, dated))
 
     def _digest(self, length: int) -> Generator[Effect, Any, str]:
         """The digest of the first `length` items."""

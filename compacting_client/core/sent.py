@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 
 from compacting_client.core import calibration
 from compacting_client.core.calibration import FEW, Counted, Rate
 from compacting_client.core.conversation import SYSTEM
 from compacting_client.core.measure import Kind, Measure
-from compacting_client.core.plan import Plan
+from compacting_client.core.plan import Plan, runs
 
 __all__ = ["Known", "Sent", "Trail"]
 
@@ -162,12 +161,7 @@ class Trail:
 
 def _stretches(places: Sequence[int]) -> tuple[Stretch, ...]:
     """Places, ascending, as [start, stop)."""
-    if not places:
-        return ()
-    ends = [n for n, (one, other) in enumerate(pairwise(places), 1) if other != one + 1]
-    return tuple(
-        (places[start], places[stop - 1] + 1) for start, stop in zip([0, *ends], [*ends, len(places)], strict=True)
-    )
+    return tuple((places[start], places[stop - 1] + 1) for start, stop in runs(places))
 
 
 def _difference(one: Sequence[Stretch], other: Sequence[Stretch]) -> list[int]:

@@ -153,9 +153,7 @@ class Control(Generic[ClientT]):
         except Unreadable:
             return None
         settings = self._session.settings
-        known = Recognition(
-            Measure(conversation), "", settings.memory_key, portable=getattr(settings.memory, "shared", True)
-        )
+        known = Recognition(Measure(conversation), "", settings.memory_key, portable=settings.portable)
         if len(known.history) < OPENING:
             return None
         key: str | None = ask(known.opening(), self._session)

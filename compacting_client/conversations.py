@@ -75,12 +75,11 @@ class Followed:
         *,
         calibrates: bool,
         explained: Callable[[], bool],
-        gone: Callable[[], Sequence[int]],
         changed: Callable[[], Mapping[int, float]],
     ) -> None:
         self.trail = trail
         self._conversations, self._calibrates, self._explained = conversations, calibrates, explained
-        self._gone, self._changed = gone, changed
+        self._changed = changed
 
     def __deepcopy__(self, _: Any) -> Followed:
         """A copy of a report is one of the same request."""
@@ -109,4 +108,4 @@ class Followed:
         wanted = calibration.due(known.rates, known.counted, prompt) if known is not None else True
         if not (measured.known or wanted) or not self._explained():
             return None
-        return Counted(*measured.estimated(self._gone(), self._changed()), prompt)
+        return Counted(*measured.estimated(self.trail.plan().gone, self._changed()), prompt)

@@ -211,7 +211,6 @@ class _Request:
             Trail(outcome.measured, lambda: outcome.plan, known),
             calibrates=self.session.settings.counter in (None, BY_PROVIDER),
             explained=lambda: explained(body, outcome.conversation),
-            gone=lambda: outcome.plan.gone,
             changed=lambda: outcome.changed,
         )
         report.prefix, report.over = followed.prefix, followed.over
@@ -232,7 +231,7 @@ class _Request:
             recent=None if self.session.previews() else self.session.recent,
             learned=self.session.conversations,
             asking=self._asking(conversation),
-            portable=getattr(settings.memory, "shared", True),
+            portable=settings.portable,
         )
 
     def _asking(self, conversation: Conversation) -> Asking | None:

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -68,12 +69,8 @@ class Session:
     def derive(self, policy: Policy | None, *, is_async: bool | None = None) -> Session:
         """The same session under another policy, or for a client whose calls are awaited."""
         awaited = self.settings.is_async if is_async is None else is_async
-        other = Session(replace(self.settings, policy=policy, is_async=awaited))
-        other.reports, other.recent, other.attempts = self.reports, self.recent, self.attempts
-        other.unread = self.unread
-        other._family = self._family
-        other.windows = self.windows
-        other.conversations = self.conversations
+        other = copy(self)  # all that is known is shared
+        other.settings = replace(self.settings, policy=policy, is_async=awaited)
         return other
 
     def policy(self) -> Policy | None:

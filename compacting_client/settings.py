@@ -40,6 +40,16 @@ class Settings:
     on_unfit: Literal["send", "raise"] = "send"
     strict: bool = False
 
+    @property
+    def portable(self) -> bool:
+        """Whether another process may read what the memory keeps; a store that does not say is taken to be shared."""
+        return bool(getattr(self.memory, "shared", True))
+
+    @property
+    def blocking(self) -> bool:
+        """Whether calls of the memory may wait for something; a store that does not say is taken to."""
+        return bool(getattr(self.memory, "blocking", True))
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "counter", counter_of(self.counter))
         if callable(self.counter):

@@ -83,8 +83,8 @@ async def arun(
                     with session.unwatched():
                         answer = await asummarised(step, session.attempts)
                 case Recall() | Remember() | Reuse():
-                    blocking = getattr(session.settings.memory, "blocking", True)
-                    answer = await asyncio.to_thread(_stored, session, step) if blocking else _stored(session, step)
+                    blocks = session.settings.blocking
+                    answer = await asyncio.to_thread(_stored, session, step) if blocks else _stored(session, step)
         except BaseException as raised:  # noqa: BLE001
             error = raised
 

@@ -8,7 +8,7 @@ from typing import Any
 from compacting_client import DropOldest, Policy
 from compacting_client.formats.base import Format
 from compacting_client.report import Report
-from tests.driving import Body, found, history_of, leave, question_of, session
+from tests.driving import Body, found, history_of, leave, question_of, session, size
 from tests.shared import Record, judge, records
 from tests.strategies import to_gemini
 
@@ -120,6 +120,18 @@ def assert_only_dropped(sent: Body, body: Body) -> None:
     rest, question = iter(history_of(body)), question_of(body)
     assert all(any(message is each for each in rest) for message in history_of(sent))
     assert question is None or any(message is question for message in history_of(sent))
+
+
+def assert_sound(wire: Format, body: Body, sent: Body, report: Report) -> None:
+    """Accepted, no larger, the account true, the rest of the body untouched."""
+    assert not found(wire.API, sent, body)
+    assert size(sent) <= size(body)
+    assert (report.tokens_before, report.tokens_after) == (size(body), size(sent))
+    freed = sum(each.tokens for each in report.dropped)
+    freed += sum(each.tokens - each.tokens_after for each in report.replaced)
+    assert report.tokens_before - report.tokens_after == freed
+    assert (sent is body) == (not report.changed)
+    assert {**sent, wire.FIELD: 0} == {**body, wire.FIELD: 0}
 
 
 def assert_question_is_there(sent: Body, body: Body) -> None:

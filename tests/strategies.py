@@ -1,8 +1,11 @@
 """Hypothesis strategies: histories as applications write them, valid and odd, in both wire shapes."""
 
+from functools import partial
 from typing import Any
 
 from hypothesis import strategies as st
+
+from compacting_client.formats import anthropic_messages, gemini_contents, openai_chat
 
 Message = dict[str, Any]
 
@@ -141,3 +144,12 @@ policies_options = st.fixed_dictionaries(
         "target": st.sampled_from([0.1, 0.5, 0.9, 1.0]),
     }
 )
+
+
+SHAPES: dict[str, Any] = {
+    "chat": (openai_chat, to_chat),
+    "anthropic": (anthropic_messages, to_anthropic),
+    "gemini": (gemini_contents, to_gemini),
+    "gemini, the other spelling": (gemini_contents, partial(to_gemini, snake=True)),
+}
+"""The formats, and what makes a body of a history in each."""

@@ -1,7 +1,6 @@
 """What is true of every history and every setting (DESIGN 3), under Hypothesis."""
 
 import copy
-from functools import partial
 from typing import Any
 
 import pytest
@@ -9,16 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from compacting_client import DropOldest
-from compacting_client.formats import anthropic_messages, gemini_contents, openai_chat
+from compacting_client.formats import openai_chat
 from tests.driving import found, leave, question_of, session, share_of, size
-from tests.strategies import chats, odd_chats, policies_options, to_anthropic, to_chat, to_gemini
+from tests.strategies import SHAPES, chats, odd_chats, policies_options, to_chat
 
-SHAPES: dict[str, Any] = {
-    "chat": (openai_chat, to_chat),
-    "anthropic": (anthropic_messages, to_anthropic),
-    "gemini": (gemini_contents, to_gemini),
-    "gemini, the other spelling": (gemini_contents, partial(to_gemini, snake=True)),
-}
 both = pytest.mark.parametrize("shape", SHAPES)
 budget_shares = st.floats(0.05, 1.2)
 common = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -17,15 +17,11 @@ __all__ = ["EXACT", "Counted", "Rate", "Scale", "agrees", "due", "measured_again
 FEW = 5
 """So many differences are remembered: the median of a few forgets an odd one, and follows a conversation that changes its language."""
 
-_RATES = (
-    0.25,
-    8.0,
-)  # text of any language and tokenizer lies between: a provider that says otherwise counts something else
+# text of any language and tokenizer lies between: a provider that says otherwise counts something else
+_RATES = (0.25, 8.0)
 _LEAST = 16  # estimated tokens: the rounding of a smaller difference would teach more than its text
-_RIGHT, _FEW_TOKENS = (
-    0.02,
-    8,
-)  # an estimate that is off by no more is right: nothing would be gained, and the figures stay its own
+# an estimate that is off by no more is right: nothing would be gained, and the figures stay its own
+_RIGHT, _FEW_TOKENS = 0.02, 8
 _GROWTH = 0.25  # a prompt that grew by less since it was last compared is predicted well enough
 
 

@@ -87,6 +87,19 @@ class Contents(NamedTuple):
     links: Sequence[tuple[int, int]] = ()
     fixed: AbstractSet[int] = frozenset()
 
+    @classmethod
+    def of(
+        cls,
+        imprinted: Sequence[tuple[Imprint, int]],
+        calls: Mapping[int, Sequence[str]],
+        answers: Mapping[int, Sequence[str]],
+        links: Sequence[tuple[int, int]],
+        fixed: AbstractSet[int],
+    ) -> Contents:
+        """From the imprint of each item and the tokens of its media, 0 where it has none."""
+        media = {index: tokens for index, (_, tokens) in enumerate(imprinted) if tokens}
+        return cls([imprint for imprint, _ in imprinted], media, calls, answers, links, fixed)
+
 
 @dataclass(eq=False)
 class Conversation:
@@ -170,9 +183,10 @@ class Conversation:
     def release(self, needed: AbstractSet[int]) -> None:
         """Let go of all items but those that are needed for the account, and of what is as large as they are."""
         self.contents, _ = self.contents._replace(imprints=()), self.exchanges
-        items, self.items = self.items, [None] * len(self)
+        kept: list[Any] = [None] * len(self)
         for index in needed:
-            self.items[index] = items[index]
+            kept[index] = self.items[index]
+        self.items = kept
         self.look = self.fits = _released
 
     def __len__(self) -> int:

@@ -61,7 +61,7 @@ class Trail:
     """
 
     def __init__(self, measured: Measure, plan: Callable[[], Plan], known: Sequence[Known] = ()) -> None:
-        self.measured, self._plan, self._known = measured, plan, known
+        self.measured, self.plan, self._known = measured, plan, known
 
     def settle(self) -> None:
         """Let go of what is as large as the history."""
@@ -77,7 +77,7 @@ class Trail:
     @cached_property
     def sent(self) -> Sent:
         """What is sent."""
-        measured, plan = self.measured, self._plan()
+        measured, plan = self.measured, self.plan()
         changed = {index: hash(repr(edit)) for index, edit in plan.edits.by_item().items()}
         if plan.strip is not None:
             thinking = measured.conversation.thinking.difference(plan.gone)
@@ -121,7 +121,7 @@ class Trail:
             return None
         if self.same < 0:
             return 0
-        measured, gone = self.measured, set(self._plan().gone)
+        measured, gone = self.measured, set(self.plan().gone)
         indexes = measured.trace.history[: self.same]
         sizes = measured.sizes
         return measured.overhead + sum(left.get(index, sizes[index]) for index in indexes if index not in gone)

@@ -97,9 +97,8 @@ class Trace:
             if type(text) is str:
                 continue
             index = self.history[start + place]
-            if (
-                type(text) is tuple and index not in position
-            ):  # what `_meant` says of it, in place: most results are that
+            # most results are plain: what `_meant` says of those, in place
+            if type(text) is tuple and index not in position:
                 hashes[place] = hash((tool, text[0]))
             else:
                 hashes[place] = _hash(*self._meant(index, text))

@@ -147,11 +147,6 @@ class View:
             )
         return self._units
 
-    def size(self, unit: int) -> float:
-        """Tokens of a unit."""
-        members = self.conversation.exchanges.members.get(unit)
-        return self.sizes[unit] if members is None else sum(self.sizes[index] for index in members)
-
     def weights(self) -> Sequence[float]:
         """Tokens of each unit, at its first item."""
         sizes = self.sizes

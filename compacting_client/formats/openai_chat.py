@@ -49,11 +49,8 @@ _USUAL = frozenset({"role", "content", "tool_calls"})
 _SAID_APART = ("role", "content", "tool_calls", "function_call")
 _MEDIA = frozenset({"image_url", "input_audio", "video_url", "document_url", "file"})
 _KNOWN_PARTS = _MEDIA | {"text", "refusal", "thinking", "reference"}
-_TOO_LONG = (
-    *overflow.COMPATIBLE,
-    *overflow.CLAUDE,
-    *overflow.GEMINI,
-)  # every provider is spoken to in this API, by gateways at least
+# every provider is spoken to in this API, by gateways at least
+_TOO_LONG = (*overflow.COMPATIBLE, *overflow.CLAUDE, *overflow.GEMINI)
 
 
 def held(body: Mapping[str, Any]) -> str | None:
@@ -98,9 +95,8 @@ def _look(items: Sequence[dict[str, Any]], texts: Sequence[Any], roles: Sequence
         if role == "tool":
             call = _answer_id(item)
             answers[index] = (call,)
-            if (
-                len(item) == 3 and type(text) is str and item.get("tool_call_id") is call
-            ):  # what `_imprint` says, in place
+            # most results are plain: what `_imprint` says of those, in place
+            if len(item) == 3 and type(text) is str and item.get("tool_call_id") is call:
                 imprints[index] = (text, call)
                 continue
         elif role == "assistant" and (asked := _call_ids(item)):

@@ -1,7 +1,6 @@
 """What is true of every history (DESIGN 3), for turns, chains and functions, under Hypothesis."""
 
 import copy
-from functools import partial
 from typing import Any
 
 import pytest
@@ -9,18 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from compacting_client import Chain, DropOldest, KeepTurns, Policy
-from compacting_client.formats import anthropic_messages, gemini_contents, openai_chat
+from compacting_client.formats import openai_chat
 from compacting_client.policies import FunctionPolicy
-from tests.driving import found, leave, session, size
-from tests.holding import assert_question_is_there
-from tests.strategies import chats, odd_chats, to_anthropic, to_chat, to_gemini
+from tests.driving import found, leave, session
+from tests.holding import assert_question_is_there, assert_sound
+from tests.strategies import SHAPES, chats, odd_chats, to_chat
 
-SHAPES: dict[str, Any] = {
-    "chat": (openai_chat, to_chat),
-    "anthropic": (anthropic_messages, to_anthropic),
-    "gemini": (gemini_contents, to_gemini),
-    "gemini, the other spelling": (gemini_contents, partial(to_gemini, snake=True)),
-}
 both = pytest.mark.parametrize("shape", SHAPES)
 common = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -62,14 +55,7 @@ policies = st.one_of(
 
 def check(wire: Any, body: dict[str, Any], sent: dict[str, Any], report: Any) -> None:
     """Accepted, no larger, pins there, account true, the rest of the body untouched."""
-    assert not found(wire.API, sent, body)
-    assert size(sent) <= size(body)
-    assert (report.tokens_before, report.tokens_after) == (size(body), size(sent))
-    freed = sum(each.tokens for each in report.dropped)
-    freed += sum(each.tokens - each.tokens_after for each in report.replaced)
-    assert report.tokens_before - report.tokens_after == freed
-    assert (sent is body) == (not report.changed)
-    assert {**sent, wire.FIELD: 0} == {**body, wire.FIELD: 0}
+    assert_sound(wire, body, sent, report)
     systems = [m for m in body[wire.FIELD] if m["role"] in ("system", "developer")]
     assert [m for m in sent[wire.FIELD] if m["role"] in ("system", "developer")] == systems
     assert_question_is_there(sent, body)

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from compacting_client import Chain, DropOldest, Policy
 from tests.driving import leave, session, size
-from tests.policies.test_policy_invariants import SHAPES, both, check, policies
+from tests.policies.test_policy_invariants import both, check, policies
 from tests.recovery.answers import CHAT, CLAUDE, GEMINI
-from tests.strategies import chats
+from tests.strategies import SHAPES, chats
 
 WORDS = {
     CHAT: "This model's maximum context length is {window} tokens. However, your messages resulted in {tokens} tokens.",

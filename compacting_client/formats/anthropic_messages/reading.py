@@ -80,15 +80,8 @@ def read(body: Mapping[str, Any]) -> Conversation:
 def _look(
     items: Sequence[Any], roles: Sequence[str], blocks: Sequence[Sequence[Any]], pairs: _Pairs, fixed: set[int]
 ) -> Contents:
-    found = [_imprint(item, role) for item, role in zip(items, roles, strict=True)]
-    return Contents(
-        imprints=[imprint for imprint, _ in found],
-        media={index: tokens for index, (_, tokens) in enumerate(found) if tokens},
-        calls=pairs.calls,
-        answers=pairs.answers,
-        links=[*pairs.links, *_neighbours(roles, blocks)],
-        fixed=fixed,
-    )
+    imprinted = [*map(_imprint, items, roles)]
+    return Contents.of(imprinted, pairs.calls, pairs.answers, [*pairs.links, *_neighbours(roles, blocks)], fixed)
 
 
 def _imprint(item: Any, role: str) -> tuple[Imprint, int]:

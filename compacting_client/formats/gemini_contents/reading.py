@@ -56,16 +56,9 @@ def read(body: Mapping[str, Any]) -> Conversation:
 
 
 def _look(items: Sequence[Any], roles: Sequence[str], pairs: _Pairs, fixed: set[int]) -> Contents:
-    found = [_imprint(item) for item in items]
-    return Contents(
-        imprints=[imprint for imprint, _ in found],
-        media={index: tokens for index, (_, tokens) in enumerate(found) if tokens},
-        calls=pairs.calls,
-        answers=pairs.answers,
-        # one turn of the model may be spread over several contents, as a chat keeps what was streamed
-        links=[(n - 1, n) for n in range(1, len(roles)) if roles[n - 1] == roles[n] == "assistant"],
-        fixed=fixed,
-    )
+    # one turn of the model may be spread over several contents, as a chat keeps what was streamed
+    links = [(n - 1, n) for n in range(1, len(roles)) if roles[n - 1] == roles[n] == "assistant"]
+    return Contents.of([*map(_imprint, items)], pairs.calls, pairs.answers, links, fixed)
 
 
 def _imprint(item: Any) -> tuple[Imprint, int]:

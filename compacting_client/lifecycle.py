@@ -102,7 +102,7 @@ class _Request:
         self.question: Question | None = None
         self.outcome: Outcome | None = None
         self.counting: Counting | None = None
-        self.failed = False
+        self.has_failed = False
         self._last: tuple[Plan, dict[str, Any]] | None = None
 
     def leave(self, started: float) -> Steps:
@@ -137,7 +137,7 @@ class _Request:
         except Unreadable:
             self.report.reason = "unreadable"
         except Exception as error:  # noqa: BLE001 - whatever the caller's functions raise: the request still goes out
-            yield from self._failed(error)
+            yield from self.failed(error)
 
     def rendered(self) -> Any:
         """The body that leaves: the caller's own where nothing changes."""
@@ -155,7 +155,7 @@ class _Request:
         """What is told before the request leaves."""
         report, outcome = self.report, self.outcome
         if outcome is None:
-            return [_skipped(report)] if not self.failed else []
+            return [_skipped(report)] if not self.has_failed else []
         found: list[Event] = [*account.rejected(outcome, report.request_id)]
         found.extend(account.summary_told(outcome, report.request_id))
         if outcome.known.failure is not None:
@@ -258,11 +258,12 @@ class _Request:
         broken = Counter(each.rule for each in self.wire.check(self._written(conversation, plan)))
         return sorted(broken - Counter(each.rule for each in self.wire.check(self.body))) if broken else []
 
-    def _failed(self, error: Exception) -> Steps:
-        """A policy, pin, counter or memory_key failed: an event and an error log; `strict` raises."""
+    def failed(self, error: Exception) -> Steps:
+        """A policy, pin, counter or memory_key failed: an event and an error log; `strict` raises.  The request leaves as it came."""
         report, session, cause = self.report, self.session, error.__cause__
         source, name = getattr(error, "source", "policy"), type(cause or error).__name__
-        self.failed, report.reason = True, f"{source} failed: {name}"
+        self.outcome = self.question = None  # what was decided before the failure is not sent, nor built upon
+        self.has_failed, report.reason = True, f"{source} failed: {name}"
         if session.settings.strict:
             session.keep(report)
             if isinstance(error, PolicyError):

@@ -15,6 +15,7 @@ from compacting_client.core.conversation import Conversation
 from compacting_client.core.effects import Effect
 from compacting_client.core.plan import Plan
 from compacting_client.core.window import Window
+from compacting_client.errors import PolicyError
 from compacting_client.events import CompactionRecovered, CompactionRejected, Event
 from compacting_client.formats.base import Format, TooLong
 from compacting_client.policies import Policy
@@ -46,6 +47,10 @@ class Sent(Protocol):
 
     def rendered(self) -> Any:
         """The body that leaves."""
+        ...
+
+    def failed(self, error: Exception) -> Steps:
+        """A function of the caller's failed."""
         ...
 
     def broken(self, conversation: Conversation, plan: Plan) -> list[str]:
@@ -87,7 +92,12 @@ def _shorter(  # noqa: PLR0917 - all that there is
 ) -> Steps:
     report, told = request.report, _told(request)
     learned, limit = _taught(request, outcome, found)
-    if limit is None or not (yield from shortened(question, outcome, _dropping(policy, limit))):
+    try:
+        helps = limit is not None and (yield from shortened(question, outcome, _dropping(policy, limit)))
+    except PolicyError as failed:  # a function of the caller's is asked once more
+        yield from request.failed(failed)
+        raise error from None
+    if not helps:
         report.reason = outcome.reason
         yield Tell([_in_vain(report)])
         _note(error, report, "nothing older could be dropped")

@@ -41,6 +41,6 @@ class Recent(Protocol):
         """Those that begin so."""
         ...
 
-    def keep(self, opening: tuple[Any, ...], seen: Seen, grown: Seen | None) -> None:
+    def keep(self, opening: tuple[Any, ...], new: Seen, old: Seen | None) -> None:
         """Hold a history, in the place of the one that it grew from."""
         ...

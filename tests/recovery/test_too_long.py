@@ -293,3 +293,30 @@ async def test_signed_thinking_from_before_the_cut_goes_with_it(line: MakeLine) 
     assert blocks
     assert set(blocks) == {"text"}
     assert {each.kind for each in talked.report(response).replaced} == {"stripped"}
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["window unknown", "window known"])
+async def test_a_function_that_fails_where_more_has_to_go_costs_no_more_than_the_refusal(
+    line: MakeLine, known: bool
+) -> None:
+    """A pin that raises when it is asked for a recovery: the request leaves as it came, and the provider's own error reaches the caller."""
+    fails = not known
+
+    def pin(_: Any) -> bool:
+        if fails:
+            raise KeyError("pin")
+        return False
+
+    talked = line(CHAT, policy=KeepTurns(10_000), window=WINDOW, pin=pin, strict=False)
+    if known:
+        await talked.ask(talk(60))
+        fails = True
+    history = [("user", "another opening"), *talk(60)[1:]]
+    with pytest.raises(ERRORS):
+        await talked.ask(history)
+    report = control(talked.client).last_report
+    assert report is not None
+    assert report.reason == "pin failed: KeyError"
+    assert talked.statuses[-1] == 400
+    assert len(talked.sent()) == len(history)
+    assert any(event.rules == ("error", "pin", "KeyError") for event in talked.events.of(CompactionRejected))

@@ -162,8 +162,9 @@ class _Request:
             found.append(account.memory_failed(outcome.known.failure, report.request_id, "decided without memory"))
         if not report.changed:
             return [*found, _skipped(report)]
-        found.append(account.applied(report, outcome))
-        if self.session.hears("on_drop", "on_reuse"):
+        if self.session.hears("info"):
+            found.append(account.applied(report, outcome))
+        if self.session.hears("debug", "on_drop", "on_reuse"):
             found.extend(account.fresh_events(outcome, report.request_id))
         return found
 
@@ -188,7 +189,7 @@ class _Request:
         except Exception as error:  # noqa: BLE001 - the SDK's own; raised again unless it can be helped
             response = yield from recovery.recovered(self, error)
         yield from self._remember()
-        if self.outcome is not None and self.outcome.measured.known:
+        if self.outcome is not None and (self.outcome.plan or self.outcome.measured.known):
             self.followed.settle()
             self.outcome.release()  # an application may keep every response, and with it every report
         return response

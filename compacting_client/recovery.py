@@ -161,7 +161,7 @@ def _fill(request: Sent, outcome: Outcome) -> None:
 
 
 def _is_heard(request: Sent) -> bool:
-    return request.session.hears("on_drop", "on_reuse")
+    return request.session.hears("debug", "on_drop", "on_reuse")
 
 
 def _told(request: Sent) -> set[tuple[str, Any]]:

@@ -16,6 +16,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from compacting_client.conversations import Conversations
+from compacting_client.events import Level
 from compacting_client.logs import Log
 from compacting_client.policies import Policy
 from compacting_client.recent import Recent
@@ -121,10 +122,10 @@ class Session:
         """The last report of this thread or task."""
         return (_last.get() or {}).get(self._family)
 
-    def hears(self, *callbacks: str) -> bool:
-        """Whether anybody wants the debug events: one of these callbacks, `on_event`, or the log."""
+    def hears(self, level: Level, *callbacks: str) -> bool:
+        """Whether anybody wants events of this level: one of these callbacks, `on_event`, or the log."""
         wanted = any(getattr(self.settings, name) is not None for name in ("on_event", *callbacks))
-        return wanted or self.log.hears("debug")
+        return wanted or self.log.hears(level)
 
 
 class Unread:

@@ -152,10 +152,12 @@ class Outcome:
 
     def release(self) -> None:
         """Let go of what the account needs no more; a history that is not counted yet is needed for that."""
-        if self.measured.known:
+        if self.plan or self.measured.known:
+            _ = self.tokens_after  # what went is counted when somebody asks for it, and is kept for that
             exchanges = self.conversation.exchanges
             units = {exchanges.owner[index] for index in (*self.stripped, *self.edited)}  # a call names its results
-            self.conversation.release(exchanges.items(units).union(self.plan.gone))
+            changed = [(index, index + 1) for index in exchanges.items(units)]
+            self.conversation.release([*self.plan.stretches, *changed])
             self.measured.release()
 
     @property
@@ -166,12 +168,8 @@ class Outcome:
     @property
     def tokens_after(self) -> Tokens:
         """Tokens of the request as it leaves."""
-        if not self.plan:
-            return self.measured.total
-        sizes = self.measured.sizes
-        saved = sum([sizes[index] for index in self.plan.gone])
-        smaller = (*self.stripped.items(), *self.edited.items())
-        return self.measured.total - saved - sum(sizes[index] - left for index, left in smaller)
+        sizes, smaller = self.measured.sizes, (*self.stripped.items(), *self.edited.items())
+        return self.measured.left(self.plan.stretches) - sum(sizes[index] - left for index, left in smaller)
 
 
 def compaction(question: Question) -> Generator[Effect, Any, Outcome]:

@@ -6,7 +6,7 @@ name?}`) is built only when somebody asks to see it.  Sizes, digests and pairing
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -107,7 +107,7 @@ class Conversation:
 
     ``roles[i]``   neutral role of item *i*; an item of only tool results is "tool", one of no known role OTHER
     ``look``       gives the Contents; asked once, where something is to be decided
-    ``fits``       whether all items are, at a glance, no more than so many tokens; False where that takes a look
+    ``fits``       whether all items are no more than so many tokens, by a glance; None where it takes a look at each to say
     ``counts``     neutral messages per item, or None: one each
     ``head``       neutral system messages that the provider keeps outside the history
     ``tools``      the tool definitions as JSON-like data, or None
@@ -124,7 +124,7 @@ class Conversation:
     items: list[Any]
     roles: list[str]
     look: Callable[[], Contents]
-    fits: Callable[[float], bool] = field(default=lambda _: False)
+    fits: Callable[[float], bool | None] = field(default=lambda _: None)
     counts: Sequence[int] | None = None
     head: Sequence[Message] = ()
     tools: Any = None
@@ -144,6 +144,14 @@ class Conversation:
         if SYSTEM not in roles[systems:]:
             return range(systems, len(roles))
         return [index for index, role in enumerate(roles) if role != SYSTEM]
+
+    @cached_property
+    def systems(self) -> Sequence[int]:
+        """The indexes of those that are."""
+        roles, history = self.roles, self.history
+        if isinstance(history, range):
+            return range(history.start)
+        return [index for index, role in enumerate(roles) if role == SYSTEM]
 
     @cached_property
     def contents(self) -> Contents:
@@ -180,12 +188,12 @@ class Conversation:
         """Whether user and assistant texts take turns: some servers' templates insist on it."""
         return _alternates(self.roles, self.calls)
 
-    def release(self, needed: AbstractSet[int]) -> None:
-        """Let go of all items but those that are needed for the account, and of what is as large as they are."""
+    def release(self, needed: Iterable[tuple[int, int]]) -> None:
+        """Let go of all items but those [start, stop) that are needed for the account, and of what is as large as they are."""
         self.contents, _ = self.contents._replace(imprints=()), self.exchanges
         kept: list[Any] = [None] * len(self)
-        for index in needed:
-            kept[index] = self.items[index]
+        for start, stop in needed:
+            kept[start:stop] = self.items[start:stop]
         self.items = kept
         self.look = self.fits = _released
 

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import repeat
 from types import NoneType
 from typing import Any, cast
+
+import orjson
 
 from compacting_client.core.conversation import OTHER, SYSTEM, Contents, Conversation, ItemEdit, Message
 from compacting_client.core.edits import rendered
@@ -67,7 +70,7 @@ def read(body: Mapping[str, Any]) -> Conversation:
     """The conversation of ``body["messages"]``: dicts or typed objects.  Raises Unreadable where it is no list of messages."""
     items = _items(body)
     texts = column(items, "content")
-    roles = [role or OTHER for role in map(_ROLES.get, column(items, "role"))]
+    roles = [*map(_ROLES.get, column(items, "role"), repeat(OTHER))]
     return Conversation(
         api=API,
         model=str(body.get("model") or ""),
@@ -93,16 +96,20 @@ def _look(items: Sequence[dict[str, Any]], texts: Sequence[Any], roles: Sequence
     for index in odd:
         item, text, role = items[index], imprints[index], roles[index]
         if role == "tool":
-            call = _answer_id(item)
-            answers[index] = (call,)
+            call = item.get("tool_call_id")
             # most results are plain: what `_imprint` says of those, in place
-            if len(item) == 3 and type(text) is str and item.get("tool_call_id") is call:
+            if len(item) == 3 and type(text) is type(call) is str and item["role"] == "tool":
+                answers[index] = (call,)
                 imprints[index] = (text, call)
                 continue
+            answers[index] = (_answer_id(item),)
         elif role == "assistant" and (asked := _call_ids(item)):
             calls[index] = asked
         if role == OTHER or (type(text) is list and _has_unknown_part(cast("list[Any]", text))):
             fixed.add(index)
+        if (text is None or type(text) is str) and "audio" not in item:
+            imprints[index] = dump(item)
+            continue
         imprints[index], tokens = _imprint(item, text, role)
         if tokens is not None:
             media[index] = tokens
@@ -245,6 +252,10 @@ class _Reader:
 
     def meaning(self, item: Any) -> Any:
         role, content = item.get("role"), item.get("content")
+        if len(item) == 3 and role == "assistant" and (content is None or type(content) is str):
+            calls = _meant_calls(item) if "tool_calls" in item else None
+            if calls:  # what nearly all calls are
+                return role, content or "", {"calls": calls}
         meant = _ROLES.get(role, role), (canonical.content(content) if content else "") or ""
         said: dict[str, Any] = {}
         if not item.keys() <= _USUAL:
@@ -320,11 +331,11 @@ def _calls(item: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _meant_calls(item: Mapping[str, Any]) -> list[tuple[Any, Any]]:
     """The tool and the arguments of each call."""
-    try:  # plain dicts, what nearly all calls are
-        functions = [call["function"] for call in item.get("tool_calls") or ()]
+    try:  # plain dicts and JSON, what nearly all calls are
+        functions = [call["function"] for call in item["tool_calls"]]
         if functions:
-            return [(each["name"], canonical.arguments(each["arguments"])) for each in functions]
-    except (KeyError, TypeError):
+            return [(each["name"], orjson.loads(each["arguments"])) for each in functions]
+    except (KeyError, TypeError, orjson.JSONDecodeError):
         pass
     functions = [_function(call) for call in _calls(item)]
     return [(each.get("name"), canonical.arguments(each.get("arguments"))) for each in functions]

@@ -142,6 +142,6 @@ def _marked(roles: Sequence[str], texts: Sequence[Imprint]) -> array[int]:
 
 def _hash(said: Any, answered: Sequence[int]) -> int:
     """The hash of what an item says: the same for all spellings of a plain text."""
-    plain = type(said) is tuple and [*map(type, said)] == [str, str]
+    plain = len(said) == 2 and type(said) is tuple and type(said[0]) is type(said[1]) is str
     hashed = hash(said if plain else dump(said))
     return hash((hashed, *answered)) if answered else hashed

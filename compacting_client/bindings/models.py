@@ -9,13 +9,16 @@ import importlib
 import re
 from collections.abc import Callable, Generator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from compacting_client.bindings.questions import CHAT, GEMINI, MESSAGES, RESPONSES, Question
 from compacting_client.core.summaries import Answered, ByModel, SummaryRequest, in_parts
+from compacting_client.core.tokens import estimate
 from compacting_client.errors import ConfigError
 from compacting_client.policies import Policy
+from compacting_client.recovery import said
 from compacting_client.session import Asker, Session
+from compacting_client.windows import Windows, counted
 
 __all__ = ["Home", "aend", "asker", "end", "prepare"]
 
@@ -126,14 +129,14 @@ def asker(client: Callable[[], Any], home: Home) -> Asker:
             steps = _steps(client, home, by, session, request)
             step = next(steps)
             while not isinstance(step, Answered):
-                step = steps.send(await step())
+                step = steps.send(await _aoutcome(step))
             return step
 
         def plain(request: SummaryRequest) -> Answered:
             steps = _steps(client, home, by, session, request)
             step = next(steps)
             while not isinstance(step, Answered):
-                step = steps.send(step())
+                step = steps.send(_outcome(step))
             return step
 
         return awaited if session.settings.is_async else plain
@@ -141,24 +144,67 @@ def asker(client: Callable[[], Any], home: Home) -> Asker:
     return ask
 
 
+def _outcome(call: Callable[[], Any]) -> Any:
+    """What a call returns, or the error that it raises: the SDK's own."""
+    try:
+        return call()
+    except Exception as error:  # noqa: BLE001
+        return error
+
+
+async def _aoutcome(call: Callable[[], Any]) -> Any:
+    try:
+        return await call()
+    except Exception as error:  # noqa: BLE001
+        return error
+
+
 def _steps(
     client: Callable[[], Any], home: Home, by: ByModel, session: Session, request: SummaryRequest
 ) -> Generator[Callable[[], Any] | Answered, Any, None]:
-    """The calls to make, one after the other, each sent its response; then the answer."""
+    """The calls to make, one after the other, each sent its response or its error; then the answer."""
     provider, model = (home.provider, by.used) if by.name is None else _place(home, by.name)
+    at_home = provider != home.provider or not home.is_own
     asked = client() if provider == home.provider else _helper(session, provider, str(by.name))
-    question, at_home = _question(provider, by), provider != home.provider or not home.is_own
-    window = session.windows.of(question.api, model)
-    parts = in_parts(request, window.budget(_WINDOW) if window is not None else None)
-    part = next(parts)
-    while True:
-        said = question.arguments(model, part.prompt, part.max_tokens, by.timeout, at_home)
-        response = yield partial(question.method(asked), **said)
-        try:
-            part = parts.send(question.answer(response, model))
-        except StopIteration as done:
-            yield done.value
-            return
+    way = _Way(_question(provider, by), asked, model, by.timeout, at_home, session.windows)
+    answer = yield from way.answered(request)
+    yield (yield from way.answered(request)) if way.learned else answer
+
+
+class _Way:
+    """How one model is asked.  ``learned``: it has just told that less fits in."""
+
+    def __init__(  # noqa: PLR0917 - made in one place
+        self, question: Question, client: Any, model: str, seconds: float, at_home: bool, windows: Windows
+    ) -> None:
+        self._question, self._client, self._model = question, client, model
+        self._seconds, self._at_home, self._windows = seconds, at_home, windows
+        self.learned = False
+
+    def answered(self, request: SummaryRequest) -> Generator[Callable[[], Any], Any, Answered]:
+        """Its answer, in as many parts as its window wants."""
+        question, model = self._question, self._model
+        window = self._windows.of(question.wire.API, model)
+        parts = in_parts(request, window.budget(_WINDOW) if window is not None else None)
+        part = next(parts)
+        while True:
+            words = question.arguments(model, part.prompt, part.max_tokens, self._seconds, self._at_home)
+            outcome = yield partial(question.method(self._client), **words)
+            if isinstance(outcome, Exception):
+                self._learn(outcome, part)
+                answer = Answered(None, model, error=type(outcome).__name__)
+            else:
+                answer = question.answer(outcome, model)
+            try:
+                part = parts.send(answer)
+            except StopIteration as done:
+                return cast("Answered", done.value)
+
+    def _learn(self, error: Exception, part: SummaryRequest) -> None:
+        found = self._question.wire.too_long(*said(error))
+        if found is not None:
+            self._windows.learn(self._question.wire.API, self._model, counted(found, estimate(part.prompt)))
+        self.learned = found is not None and not self.learned
 
 
 def _question(provider: str, by: ByModel) -> Question:

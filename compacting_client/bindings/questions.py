@@ -23,13 +23,13 @@ _OPENAI, _ANTHROPIC, _GEMINI = cast("tuple[Format, Format, Format]", (openai_cha
 class Question(NamedTuple):
     """How a model of one API is asked.
 
-    ``api``        its name in this library
+    ``wire``       its format
     ``method``     client -> the method to call
     ``arguments``  (model, prompt, tokens of the answer, seconds, whether it goes to the provider's own host) -> its arguments
     ``answer``     (response, model) -> what came back
     """
 
-    api: str
+    wire: Format
     method: Callable[[Any], Callable[..., Any]]
     arguments: Callable[[str, str, int, float, bool], Mapping[str, Any]]
     answer: Callable[[Any, str], Answered]
@@ -156,7 +156,7 @@ def _of_gemini(response: Any, model: str) -> Answered:
 
 _FINISHED = ("STOP", "MAX_TOKENS", "FINISH_REASON_UNSPECIFIED", "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL")
 
-CHAT = Question(_OPENAI.API, lambda client: client.chat.completions.create, _chat, _of_chat)
-RESPONSES = Question(_OPENAI.API, lambda client: client.responses.create, _responses, _of_responses)
-MESSAGES = Question(_ANTHROPIC.API, lambda client: client.messages.create, _messages, _of_messages)
-GEMINI = Question(_GEMINI.API, lambda client: client.models.generate_content, _generate, _of_gemini)
+CHAT = Question(_OPENAI, lambda client: client.chat.completions.create, _chat, _of_chat)
+RESPONSES = Question(_OPENAI, lambda client: client.responses.create, _responses, _of_responses)
+MESSAGES = Question(_ANTHROPIC, lambda client: client.messages.create, _messages, _of_messages)
+GEMINI = Question(_GEMINI, lambda client: client.models.generate_content, _generate, _of_gemini)

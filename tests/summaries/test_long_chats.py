@@ -18,9 +18,7 @@ BUDGET, TARGET = 800, 0.5
 @pytest.mark.parametrize("turns", [60, pytest.param(300, marks=pytest.mark.full)])
 def test_a_summary_call_pays_for_many_turns(sdk: Sdk, awaited: bool, turns: int) -> None:
     """At most one for each (1 - target) x budget tokens of growth; between two of them a request begins with the one before, byte for byte."""
-    policy = Summarize(
-        max_messages=None, token_budget=BUDGET, target=TARGET, keep_recent=4, max_summary_tokens=100
-    )
+    policy = Summarize(max_messages=None, token_budget=BUDGET, target=TARGET, keep_recent=4, max_summary_tokens=100)
     reports: list[Report] = []
     with (
         Provider(default=answering("They keep a log. " * 8)) as provider,

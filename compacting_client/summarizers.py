@@ -82,8 +82,7 @@ class Call:
 
     def told(self, attempts: Attempts) -> Summarised:
         """What came of it."""
-        late = TimeoutError(f"no summary within {self._step.timeout} s")
-        return _told(self._step, attempts, self._found[0] if self._found else late, self._started)
+        return _told(self._step, attempts, self._found[0] if self._found else _late(self._step), self._started)
 
     def end(self) -> None:
         """Nobody wants it any more.  A thread cannot be stopped: it ends with its function, and does not keep the process."""
@@ -93,14 +92,22 @@ class AsyncCall:
     """The same in a task.  It ends with its loop."""
 
     def __init__(self, step: Summarise) -> None:
-        self._step, self._started = step, time.perf_counter()
-        self._task = asyncio.ensure_future(_within(step))
+        self._step, self._started, self._late = step, time.perf_counter(), False
+        self._task = asyncio.ensure_future(_outcome(step))  # and no `wait_for`, which makes a task of its own
         # a loop that is closed without a word to its tasks is no reason for a warning about one that nobody waits for
         self._task._log_destroy_pending = False  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+        timer = self._task.get_loop().call_later(step.timeout, self._give_up)
+        self._task.add_done_callback(lambda _: timer.cancel())
+
+    def _give_up(self) -> None:
+        self._late = True
+        self._task.cancel()
 
     @property
     def lost(self) -> bool:
         """Whether nothing can come of it any more."""
+        if self._late:
+            return False
         return self._task.cancelled() or (not self._task.done() and self._task.get_loop().is_closed())
 
     def over(self) -> bool:
@@ -109,7 +116,8 @@ class AsyncCall:
 
     def told(self, attempts: Attempts) -> Summarised:
         """What came of it."""
-        return _told(self._step, attempts, self._task.result(), self._started)
+        answer = _late(self._step) if self._task.cancelled() else self._task.result()
+        return _told(self._step, attempts, answer, self._started)
 
     def end(self) -> asyncio.Future[Any] | None:
         """Cancel it; what is to be awaited until it is over."""
@@ -134,20 +142,21 @@ async def asummarised(step: Summarise, attempts: Attempts) -> Summarised:
     if attempts.waits(step.key):
         return NOT_ASKED
     started = time.perf_counter()
-    return _told(step, attempts, await _within(step), started)
-
-
-async def _within(step: Summarise) -> Any:
-    """What the function returned, or the error that it raised, in time."""
     try:
-        return await asyncio.wait_for(_awaited(_function(step), step.request), step.timeout)
+        answer = await asyncio.wait_for(_outcome(step), step.timeout)
+    except asyncio.TimeoutError:
+        answer = _late(step)
+    return _told(step, attempts, answer, started)
+
+
+async def _outcome(step: Summarise) -> Any:
+    """What the function returned, or the error that it raised."""
+    try:
+        function = _function(step)
+        answer = await (function(step.request) if is_async(function) else _in_thread(function, step.request))
+        return await answer if inspect.isawaitable(answer) else answer
     except Exception as error:  # noqa: BLE001 - whatever a summariser raises: the request goes out without
         return error
-
-
-async def _awaited(function: Callable[[Any], Any], request: Any) -> Any:
-    answer = await (function(request) if is_async(function) else _in_thread(function, request))
-    return await answer if inspect.isawaitable(answer) else answer
 
 
 def _in_thread(function: Callable[[Any], Any], request: Any) -> asyncio.Future[Any]:
@@ -169,6 +178,10 @@ def _in_thread(function: Callable[[Any], Any], request: Any) -> asyncio.Future[A
 
     threading.Thread(target=work, name="compacting_client.summarizer", daemon=True).start()
     return future
+
+
+def _late(step: Summarise) -> TimeoutError:
+    return TimeoutError(f"no summary within {step.timeout} s")
 
 
 def _function(step: Summarise) -> Callable[[Any], Any]:

@@ -194,14 +194,22 @@ class Summarize(Policy):
 
         found: tuple[frozenset[int], Summarised] | None = yield Beside(step, units, mark(units), covers)
         if found is not None:
-            return (yield from self._used(view, found[0], tools, found[1]))
+            choice = yield from self._used(view, found[0], tools, found[1])
+            after = yield from view.after(choice)
+            if choice.summary is None or choice.summary.text is None or not self._over(after, frozenset()):
+                return choice
+            # too much has come since: it is folded into the next one, which is begun at once
+            messages, text = _neutral(view, units - found[0]), choice.summary.text
+            request = asked(messages, text, step.request.max_tokens, step.request.instruction)
+            yield Beside(replace(step, request=request), units, mark(units), covers)
+            return self._without(view, tools, choice.summary)
         if self._over(view, tools) is not None:
             return self._without(view, tools, _NOT_MADE)
         return Choice(tools, "tool_results", why="summary under way")
 
     def _used(
         self, view: View, units: frozenset[int], tools: frozenset[int], made: Summarised
-    ) -> Generator[Effect, Any, Choice | None]:
+    ) -> Generator[Effect, Any, Choice]:
         """The choice with a summary, or without, where it is none or too large."""
         text = bounded(made.text, self.max_summary_tokens) if made.text is not None else ""
         if made.text is not None and (not text or _weight(text) >= view.weight(units) + _weight(_previous(view))):

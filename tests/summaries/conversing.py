@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -120,12 +121,12 @@ SDKS = [
 @contextmanager
 def conversing(
     sdk: Sdk, provider: Provider, wrap: Callable[[Any], Any], *, awaited: bool
-) -> Iterator[tuple[Any, Callable[[list[Json]], Any]]]:
-    """A wrapped client, and a function that sends a history through it; sync or async alike."""
+) -> Iterator[tuple[Any, Callable[[list[Json]], Any], Callable[[], None]]]:
+    """A wrapped client, a function that sends a history through it, and one that lets others run for a moment; sync or async alike."""
     if not awaited:
         client = wrap(sdk.client(provider))
         try:
-            yield client, lambda items: sdk.call(client, items)
+            yield client, lambda items: sdk.call(client, items), lambda: time.sleep(0.01)
         finally:
             client.close()
         return
@@ -137,7 +138,7 @@ def conversing(
         return await sdk.call(aclient, items)
 
     try:
-        yield aclient, lambda items: run(call(items))
+        yield aclient, lambda items: run(call(items)), lambda: run(asyncio.sleep(0.01))
     finally:
         run(getattr(aclient, sdk.closing)())
         run(loop.shutdown_asyncgens())

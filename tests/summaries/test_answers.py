@@ -41,7 +41,7 @@ def test_a_useless_answer_is_no_summary(sdk: Sdk, answer: str, awaited: bool) ->
 
     with (
         Provider(default=reply) as provider,
-        conversing(sdk, provider, lambda c: compacting(c, policy, on_event=events), awaited=awaited) as (_, send),
+        conversing(sdk, provider, lambda c: compacting(c, policy, on_event=events), awaited=awaited) as (_, send, _),
     ):
         history = [item for number in range(20) for item in turn(sdk, number)]
         for number in range(7):

@@ -25,6 +25,7 @@ def test_a_summary_call_pays_for_many_turns(sdk: Sdk, awaited: bool, turns: int)
         conversing(sdk, provider, lambda c: compacting(c, policy, on_report=reports.append), awaited=awaited) as (
             _,
             send,
+            _,
         ),
     ):
         history: list[Any] = []

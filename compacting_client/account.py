@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
 from compacting_client.core.compaction import Outcome, unchanged
 from compacting_client.core.conversation import called
-from compacting_client.core.summaries import summary_of
+from compacting_client.core.effects import Effect, Unused
+from compacting_client.core.summaries import LARGER, summary_of
 from compacting_client.core.tokens import dump, estimate
 from compacting_client.events import (
     CompactionApplied,
@@ -22,6 +23,7 @@ from compacting_client.events import (
 )
 from compacting_client.formats.base import Format
 from compacting_client.report import Figures, Report, Verdict
+from compacting_client.savings import spent
 
 __all__ = [
     "applied",
@@ -34,6 +36,7 @@ __all__ = [
     "summary_told",
     "truncated",
     "uncut",
+    "unused_summary",
     "verdicts",
 ]
 
@@ -55,6 +58,9 @@ def fill(report: Report, outcome: Outcome, budget: float | None) -> None:
     report.changed = bool(outcome.plan)
     report.reason = outcome.reason
     report.summary = next((text for each in outcome.plan.edits.inserted if (text := summary_of(each.text))), None)
+    made = outcome.summary
+    if made is not None and (made.text is not None or made.error is not None):
+        report.summary_usage = spent(made.model, made.input_tokens, made.output_tokens, made.duration_ms)
     report.trigger = outcome.choice.trigger if outcome.choice is not None else None
     if outcome.plan:
         report.fits = budget is None or outcome.tokens_after <= budget
@@ -163,10 +169,23 @@ def summary_told(outcome: Outcome, request_id: str) -> list[Event]:
     made = outcome.summary
     if made is None or (made.text is None and made.error is None):
         return []
+    facts: dict[str, Any] = {
+        "request_id": request_id,
+        **{name: getattr(made, name) for name in ("duration_ms", "model", "input_tokens", "output_tokens")},
+    }
     if made.text is None:
-        return [SummaryFailed(request_id=request_id, error=str(made.error), duration_ms=made.duration_ms)]
-    tokens = estimate(made.text)
-    return [SummaryCreated(request_id=request_id, tokens=tokens, duration_ms=made.duration_ms)]
+        return [SummaryFailed(error=str(made.error), **facts)]
+    return [SummaryCreated(tokens=estimate(made.text), **facts)]
+
+
+def unused_summary(outcome: Outcome) -> Generator[Effect, Any, None]:
+    """A summary that was made, and that the request does not leave with, is told as failed, and not made again at once."""
+    made = outcome.summary
+    if made is not None and made.text is not None and (outcome.choice is None or outcome.choice.summary is not made):
+        outcome.summary = made.failed(outcome.rejected[0][0][0] if outcome.rejected else LARGER)
+        yield Unused(outcome.known.key)
+    if made is not None and not outcome.plan and outcome.reason is None:
+        outcome.reason = "no summary"
 
 
 def memory_failed(error: Exception, request_id: str, instead: str) -> CompactionRejected:
@@ -176,7 +195,7 @@ def memory_failed(error: Exception, request_id: str, instead: str) -> Compaction
 
 def verdicts(outcome: Outcome) -> tuple[Verdict, ...]:
     """What happens to each unit, in order."""
-    exchanges, found = outcome.conversation.exchanges, list[Verdict]()
+    exchanges, found, edits = outcome.conversation.exchanges, list[Verdict](), outcome.plan.edits.by_item()
     for unit, first in enumerate(exchanges.owner):
         if unit != first:
             continue
@@ -187,7 +206,7 @@ def verdicts(outcome: Outcome) -> tuple[Verdict, ...]:
             else "stripped"
             if outcome.stripped.keys() & set(members)
             else "replaced"
-            if outcome.edited.keys() & set(members)
+            if any(index in edits and not edits[index].beside for index in members)
             else "kept"
         )
         roles = tuple(message["role"] for index in members for message in outcome.conversation.neutral(index))
@@ -217,7 +236,7 @@ def _dropped(outcome: Outcome, unit: int, request_id: str) -> ContentDropped:
     choice = outcome.policys if policys else outcome.choice
     trigger = choice.trigger if choice is not None and age == 0 else None
     facts = _facts(outcome, tuple(outcome.conversation.exchanges.unit(unit)))
-    summarised = age == 0 and outcome.summary is not None and outcome.summary.text is not None
+    summarised = age == 0 and choice is not None and unit in choice.summarised
     reason = "summarised" if summarised else _REASONS.get(trigger, str(trigger))
     return ContentDropped(request_id=request_id, reason=reason, since=age, **facts)
 
@@ -256,13 +275,21 @@ def _edited(outcome: Outcome, indexes: Iterable[int], request_id: str) -> list[C
         kind, reason = ("shortened" if edit.parts else "extended"), "decided by the policy"
         if (edit.parts or edit.emptied) and edit.parts.keys() <= edit.cleared:
             kind, reason = "cleared", "older tool result"
+        elif edit.beside:
+            after -= outcome.measured.sizes[index]
+            facts |= _of_texts(edit.system, "system")
         elif not (edit.parts or edit.start or edit.end):
             kind, after = "inserted", after - outcome.measured.sizes[index]
-            digest = blake2b("\0".join(edit.own).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-            facts |= {"roles": ("user",), "tools": (), "tokens": 0, "digest": digest}
+            facts |= _of_texts(edit.own, "user")
         facts["messages"] = messages  # of what was extended nothing left
         found.append(ContentReplaced(request_id=request_id, kind=kind, tokens_after=after, reason=reason, **facts))
     return found
+
+
+def _of_texts(texts: Sequence[str], role: str) -> dict[str, Any]:
+    """What is told of inserted texts alone, in the place of what they stand beside."""
+    digest = blake2b("\0".join(texts).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    return {"roles": (role,), "tools": (), "tokens": 0, "digest": digest}
 
 
 def _reused(outcome: Outcome, request_id: str) -> list[ContentReused]:

@@ -112,8 +112,9 @@ class ContentReplaced(Event):
     """One item left with other content.
 
     ``kind``: "stripped" (its signed thinking was removed), "shortened" (a tool result has other content), "cleared" (an older tool result gave
-    way to a marker, or the arguments of its call were emptied), "extended" (a policy's text stands at its start or end), "inserted" (a policy's
-    text stands before it, as a user message of its own; ``tokens`` is 0 then); ``tokens_after``: of what stands in its place.
+    way to a marker, or the arguments of its call were emptied), "extended" (a policy's text stands at its start or end, or, with ``roles``
+    ("system",) and ``tokens`` 0, at the end of the system prompt), "inserted" (a policy's text stands before it, as a user message of its own;
+    ``tokens`` is 0 then); ``tokens_after``: of what stands in its place.
     """
 
     name: ClassVar[str] = "content.replaced"
@@ -143,22 +144,36 @@ class ContentReused(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class SummaryCreated(Event):
-    """A summary was made.  ``tokens``: of its text, by the default estimate; ``duration_ms``: what it took."""
+    """A summary was made.  ``tokens``: of its text, by the default estimate; ``duration_ms``: what it took.
+
+    ``model`` and the tokens that it read and wrote, in its own count: None where a function of the caller's made it, or nothing was said.
+    """
 
     name: ClassVar[str] = "summary.created"
     level: ClassVar[Level] = "info"
     tokens: float
     duration_ms: float
+    model: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class SummaryFailed(Event):
-    """A summariser failed.  ``error``: the class of its error, "TimeoutError", or "NoText" where it returned none."""
+    """A summariser failed, or what it wrote is of no use; the request leaves without a summary.
+
+    ``error``: the class of its error; "TimeoutError"; "NoText" where there is none in its answer, "Refusal", "ToolCall", "Truncated" (before any
+    text) where the answer says why; "larger" where the summary is no smaller than what it stands for; the rule that the request would break
+    with it.  The others as in `SummaryCreated`.
+    """
 
     name: ClassVar[str] = "summary.failed"
     level: ClassVar[Level] = "warning"
     error: str
     duration_ms: float
+    model: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

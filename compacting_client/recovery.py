@@ -25,7 +25,7 @@ from compacting_client.settings import policy_of
 from compacting_client.steps import Send, Steps, Tell
 from compacting_client.windows import Learned, counted
 
-__all__ = ["Sent", "ahead", "recovered"]
+__all__ = ["Sent", "ahead", "recovered", "said"]
 
 _TOO_LONG = "too long"
 
@@ -78,7 +78,7 @@ def recovered(request: Sent, error: Exception) -> Steps:
     outcome, question, policy = request.outcome, request.question, request.policy
     if outcome is None or question is None or policy is None or not request.session.settings.recover:
         raise error
-    status, body, code = _said(error)
+    status, body, code = said(error)
     if request.wire.refused_binding(status, str(error)):
         return (yield from _without_thinking(request, outcome, error))
     found = request.wire.too_long(status, body, code)
@@ -106,7 +106,7 @@ def _shorter(  # noqa: PLR0917 - all that there is
     try:
         response = yield Send(request.rendered())
     except Exception as second:
-        if (again := request.wire.too_long(*_said(second))) is not None:
+        if (again := request.wire.too_long(*said(second))) is not None:
             _taught(request, outcome, again)
             yield Tell([_in_vain(report)])
         _note(second, report, "sent once more with less, after the provider had called it too long")
@@ -179,7 +179,7 @@ def _in_vain(report: Report) -> CompactionRejected:
     return CompactionRejected(request_id=report.request_id, rules=(_TOO_LONG,), instead="the provider's own error")
 
 
-def _said(error: Exception) -> tuple[int | None, Any, str | None]:
+def said(error: Exception) -> tuple[int | None, Any, str | None]:
     """Status, body (JSON or text) and code of an SDK's error; the SDKs name them differently."""
     code, body = getattr(error, "code", None), getattr(error, "body", None)
     statuses = [status for status in (getattr(error, "status_code", None), code) if type(status) is int]

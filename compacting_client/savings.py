@@ -6,7 +6,25 @@ from typing import NamedTuple
 
 from compacting_client.formats.base import Usage
 
-__all__ = ["Savings", "dollars", "line"]
+__all__ = ["Savings", "SummaryUsage", "dollars", "line", "spent", "summarised"]
+
+
+class SummaryUsage(NamedTuple):
+    """What a summary took: the model and the tokens that it read and wrote, as far as they are known, and dollars by `genai-prices`."""
+
+    model: str | None
+    input_tokens: int | None
+    output_tokens: int | None
+    duration_ms: float
+    cost: float | None
+
+
+def spent(model: str | None, read: int | None, written: int | None, duration_ms: float) -> SummaryUsage:
+    """With what it cost, where that is known."""
+    cost = None
+    if model is not None and read is not None:
+        cost, _ = dollars(model, Usage(read, 0, written or 0), 0)
+    return SummaryUsage(model, read, written, duration_ms, cost)
 
 
 class Savings(NamedTuple):
@@ -63,6 +81,14 @@ def line(savings: Savings, sent: float) -> str | None:
     if savings.cost is not None and said:
         said.append(f"cost {_money(savings.cost)}")
     return "; ".join(said) or None
+
+
+def summarised(usage: SummaryUsage) -> str:
+    """A line on a summary that was made."""
+    by = f" by {usage.model}" if usage.model else ""
+    read = f", {usage.input_tokens} tokens read" if usage.input_tokens is not None else ""
+    written = f", {usage.output_tokens} written" if usage.output_tokens is not None else ""
+    return f"  summarised{by} in {usage.duration_ms:.0f} ms{read}{written}{_in_dollars(usage.cost)}"
 
 
 def _in_dollars(amount: float | None) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from copy import copy
@@ -15,7 +15,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from compacting_client.background import Background
 from compacting_client.conversations import Conversations
+from compacting_client.core.effects import Summarise
+from compacting_client.core.summaries import ByModel, SummaryRequest
 from compacting_client.events import Level
 from compacting_client.logs import Log
 from compacting_client.policies import Policy
@@ -25,7 +28,10 @@ from compacting_client.settings import Settings
 from compacting_client.summarizers import Attempts
 from compacting_client.windows import Windows
 
-__all__ = ["Scope", "Session"]
+__all__ = ["Asker", "Scope", "Session"]
+
+Asker = Callable[[ByModel, "Session"], Callable[[SummaryRequest], Any]]
+"""Gives the function that asks a model for a summary, awaited or not as the client is."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,13 +49,20 @@ _last: ContextVar[Mapping[Session, Report] | None] = ContextVar("compacting_clie
 
 
 class Session:
-    """The state behind a wrapped client.  `derive` gives one that shares memory and reports."""
+    """The state behind a wrapped client.  `derive` gives one that shares memory and reports.
+
+    ``background``  the summaries that are under way;  ``helpers``  the clients of other providers that were built for summaries, by the
+    provider's name and whether they are async
+    """
 
     __slots__ = (
         "__weakref__",
         "_family",
+        "asker",
         "attempts",
+        "background",
         "conversations",
+        "helpers",
         "log",
         "recent",
         "reports",
@@ -65,7 +78,21 @@ class Session:
         self.recent, self.attempts, self.unread = Recent(), Attempts(), Unread()
         self.windows = Windows(settings.windows)
         self.conversations = Conversations()
+        self.background, self.helpers = Background(), dict[tuple[str, bool], Any]()
+        self.asker: Asker | None = None
         self._family = self
+
+    def on(self, asker: Asker) -> Session:
+        """The same session for one client, whose models are asked by `asker`."""
+        other = copy(self)
+        other.asker = asker
+        return other
+
+    def ready(self, step: Summarise) -> Summarise:
+        """`step` with a function to call."""
+        if not isinstance(step.summarizer, ByModel) or self.asker is None:
+            return step
+        return replace(step, summarizer=self.asker(step.summarizer, self))
 
     def derive(self, policy: Policy | None, *, is_async: bool | None = None) -> Session:
         """The same session under another policy, or for a client whose calls are awaited."""

@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from compacting_client import account
-from compacting_client.core.effects import Ask, Recall, Remember, Reuse, Summarise
+from compacting_client.core.effects import Ask, Beside, Recall, Remember, Reuse, Summarise, Unused
 from compacting_client.errors import PolicyError
 from compacting_client.events import ContentDropped, ContentReused, Event
 from compacting_client.report import Report
 from compacting_client.session import Session
 from compacting_client.steps import Deliver, Finish, Send, Steps, Tell
-from compacting_client.summarizers import NOT_ASKED, asummarised, summarised
+from compacting_client.summarizers import NOT_ASKED, AsyncCall, Call, asummarised, summarised
 
 __all__ = ["afinish", "arun", "ask", "finish", "run"]
 
@@ -40,11 +40,11 @@ def run(steps: Steps, session: Session, send: Callable[[Any], Any], deliver: Cal
                 case Tell() | Finish():
                     for name, callback, event in _listeners(session, step):
                         _guard(session, name, callback, event)
-                case Summarise() if session.previews():
-                    answer = NOT_ASKED
                 case Summarise():
                     with session.unwatched():
-                        answer = summarised(step, session.attempts)
+                        answer = NOT_ASKED if session.previews() else summarised(session.ready(step), session.attempts)
+                case Beside() | Unused():
+                    answer = _beside(session, step, Call)
                 case Recall() | Remember() | Reuse():
                     answer = _stored(session, step)
         except BaseException as raised:  # noqa: BLE001 - thrown in where the step was asked for, a cancellation too
@@ -77,11 +77,15 @@ async def arun(
                 case Tell() | Finish():
                     for name, callback, event in _listeners(session, step):
                         await _aguard(session, name, callback, event)
-                case Summarise() if session.previews():
-                    answer = NOT_ASKED
                 case Summarise():
                     with session.unwatched():
-                        answer = await asummarised(step, session.attempts)
+                        answer = (
+                            NOT_ASKED
+                            if session.previews()
+                            else await asummarised(session.ready(step), session.attempts)
+                        )
+                case Beside() | Unused():
+                    answer = _beside(session, step, AsyncCall)
                 case Recall() | Remember() | Reuse():
                     blocks = session.settings.blocking
                     answer = await asyncio.to_thread(_stored, session, step) if blocks else _stored(session, step)
@@ -192,6 +196,20 @@ def _callback_failed(session: Session, name: str, error: Exception) -> None:
     exc_info = error if session.settings.log_content else None  # its text may quote the conversation
     fields = {"callback": name, "error": type(error).__name__}
     session.log.write("error", "callback.failed", fields, exc_info=exc_info)
+
+
+def _beside(session: Session, step: Beside | Unused, start: Callable[[Summarise], Call | AsyncCall]) -> Any:
+    """What was made beside earlier requests; or that a summary is not to be made again at once.  In a preview nothing of that."""
+    if session.previews():
+        return None
+    if isinstance(step, Unused):
+        return session.attempts.failed(step.key)
+
+    def begin(wanted: Summarise) -> Call | AsyncCall:
+        with session.unwatched():
+            return start(session.ready(wanted))
+
+    return session.background.look(step, begin, session.attempts)
 
 
 def _stored(session: Session, step: Recall | Remember | Reuse) -> Any:

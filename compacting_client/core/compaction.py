@@ -314,7 +314,8 @@ def _ladder(view: View, choice: Choice | None, entry: Found | None) -> Iterator[
         goal = view.total - view.weight(choice.units)
         if at_turns := frozenset(view.whole_turns(goal)):
             instead = "the remembered cut" if entry else "the request as it came"
-            yield _Attempt(replace(choice, units=at_turns, shortened=(), inserted=None), entry, instead)
+            turns = replace(choice, units=at_turns, shortened=(), inserted=None, summary=None, summarised=frozenset())
+            yield _Attempt(turns, entry, instead)
     if entry is not None:
         yield _Attempt(None, entry, "decided anew")
 
@@ -340,7 +341,7 @@ def _chosen(question: Question, view: View) -> Generator[Effect, Any, tuple[Choi
     if question.conversation.waits:
         return None, question.conversation.waits
     choice = view.settled((yield from question.policy.deciding(view)))
-    return (choice, None) if choice else (None, "nothing older")
+    return (choice, None) if choice else (None, choice.why if choice is not None else "nothing older")
 
 
 def _plan(outcome: Outcome, attempt: _Attempt) -> Plan:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from compacting_client.core.prefix import Entry
-from compacting_client.core.summaries import SummaryRequest
+from compacting_client.core.summaries import ByModel, SummaryRequest
 
-__all__ = ["Ask", "Effect", "Recall", "Remember", "Reuse", "Summarise"]
+__all__ = ["Ask", "Beside", "Effect", "Recall", "Remember", "Reuse", "Summarise", "Unused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,30 @@ class Summarise:
     """
 
     key: str | None
-    summarizer: Callable[[SummaryRequest], Any]
+    summarizer: Callable[[SummaryRequest], Any] | ByModel
     request: SummaryRequest
     timeout: float
 
 
-Effect = Ask | Recall | Remember | Reuse | Summarise
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Have a summary made beside the requests: nobody waits for it.  Answer: (units, Summarised) once one is made, else None.
+
+    ``units`` and ``mark`` go with the request: what it is made of.  ``covers(units, mark)``: whether one that is made of that, or is being
+    made, is of use for this history; only if none is, a new one is begun.
+    """
+
+    step: Summarise
+    units: frozenset[int]
+    mark: int
+    covers: Callable[[frozenset[int], int], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Unused:
+    """A summary that was made for this conversation is of no use: its next requests go without, as after a failure.  No answer."""
+
+    key: str | None
+
+
+Effect = Ask | Recall | Remember | Reuse | Summarise | Beside | Unused

@@ -6,7 +6,6 @@ message that keeps the order.
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any, cast
 
 from compacting_client.core.conversation import ItemEdit, Message
 from compacting_client.core.edits import Inserted, Shortened, placed
+from compacting_client.core.quoting import plain
 from compacting_client.core.tokens import dump, estimate
 from compacting_client.core.view import Choice, View
 from compacting_client.errors import PolicyError
@@ -38,17 +38,18 @@ def asked(view: View) -> tuple[list[Shown], list[Message]]:
     texts: dict[tuple[int, str], list[Shown]] = defaultdict(list)
     for each in view.edits.inserted:
         side = "end" if each.side == "end" else "start"
-        texts[each.at, side].append(Shown({"role": "user", "content": each.text}, each.at, inserted=each))
-    shown = [Shown(_copy(message)) for message in conversation.head]
+        role = "system" if each.side == "system" else "user"
+        texts[each.at, side].append(Shown({"role": role, "content": each.text}, each.at, inserted=each))
+    shown = [Shown(plain(message)) for message in conversation.head]
     for index in range(len(conversation)):
         if index in view.gone:
             continue
         shown += texts.get((index, "start"), ())
         edit = edits.get(index)
         for part, message in enumerate(conversation.neutral(index)):
-            shown.append(Shown(_copy(message if edit is None else _now(message, part, edit)), index, part))
+            shown.append(Shown(plain(message if edit is None else _now(message, part, edit)), index, part))
         shown += texts.get((index, "end"), ())
-    return shown, [_copy(each.message) for each in shown]
+    return shown, [plain(each.message) for each in shown]
 
 
 def _now(message: Message, part: int, edit: ItemEdit) -> Message:
@@ -262,7 +263,7 @@ def _shortened(shown: Sequence[Shown], messages: Sequence[Message], places: Sequ
             )
         if at is None or _larger(message, shown[place].message):
             raise PolicyError("the policy made a tool result larger")
-        found.append(Shortened(at, part, _copy(content)))
+        found.append(Shortened(at, part, plain(content)))
     return found
 
 
@@ -278,7 +279,10 @@ def _grown(shown: Sequence[Shown], messages: Sequence[Message], places: Sequence
 def _texts(
     end: int, shown: Sequence[Shown], messages: Sequence[Message], places: Sequence[int | None]
 ) -> list[Inserted]:
-    """The inserted texts, old and new, in their order.  Raises PolicyError for new messages that are no text of user or assistant."""
+    """The inserted texts, old and new, in their order; those in the system prompt stay.
+
+    Raises PolicyError for new messages that are no text of user or assistant.
+    """
     found: list[Inserted] = []
     at = end
     for message, place in zip(reversed(messages), reversed(places), strict=True):
@@ -291,7 +295,9 @@ def _texts(
             at = each.inserted.at + (each.inserted.side == "end")
         else:
             at = 0 if each.at is None else each.at
-    return found[::-1]
+    returned = {*places}
+    stays = [each.inserted for place, each in enumerate(shown) if each.inserted is not None and place not in returned]
+    return [*(each for each in stays if each.side == "system"), *found[::-1]]
 
 
 def _new_text(message: Message) -> str:
@@ -310,14 +316,3 @@ def _new_text(message: Message) -> str:
     if not isinstance(content, str) or not content.strip():
         raise PolicyError(f"the policy inserted a {role} message without text")
     return content
-
-
-def _copy(value: Any) -> Any:
-    """A plain copy of JSON-like data; a typed object in it becomes what is sent for it."""
-    if isinstance(value, dict):
-        return {name: _copy(each) for name, each in cast("dict[str, Any]", value).items()}
-    if isinstance(value, list):
-        return [_copy(each) for each in cast("list[Any]", value)]
-    if value is None or isinstance(value, (str, int, float, bool)):
-        return value
-    return json.loads(dump(value).decode("utf-8", "surrogatepass"))

@@ -27,7 +27,8 @@ class Choice:
 
     ``shortened``: tool results with other content, calls without arguments.  ``inserted``: all texts that stand in the history from now on;
     None: those that did.
-    ``summary``: the one that was made for it, or failed to be; ``lasting``: whether later requests are to begin with it too.
+    ``summary``: the one that was made for it, or failed to be, and ``summarised``: the units that it stands for.  ``lasting``: whether later
+    requests are to begin with it too.  ``why``: what the report says where nothing is changed.
     """
 
     units: frozenset[int]
@@ -37,6 +38,8 @@ class Choice:
     inserted: tuple[Inserted, ...] | None = None
     summary: Summarised | None = None
     lasting: bool = True
+    summarised: frozenset[int] = frozenset()
+    why: str = "nothing older"
 
     def __bool__(self) -> bool:
         return bool(self.units or self.shortened) or self.inserted is not None
@@ -50,6 +53,7 @@ class Choice:
             shortened=(*self.shortened, *later.shortened),
             inserted=self.inserted if later.inserted is None else later.inserted,
             summary=later.summary or self.summary,
+            summarised=self.summarised | later.summarised,
             lasting=self.lasting and later.lasting,
         )
 

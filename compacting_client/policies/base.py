@@ -72,6 +72,11 @@ class Policy:
         return trim is not None and (is_async(trim) or hasattr(self, "atrim"))
 
     @property
+    def models(self) -> tuple[str, ...]:
+        """The names of the models that it asks by itself, besides that of the request."""
+        return ()
+
+    @property
     def budget(self) -> float | None:
         """The limit, in counted tokens, that the request is held against in the report; None where there is none."""
         return None

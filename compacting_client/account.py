@@ -299,4 +299,5 @@ def _reused(outcome: Outcome, request_id: str) -> list[ContentReused]:
     saved = sum(sizes[index] for index in outcome.known.items(outcome.reused))
     known = outcome.known.edits(outcome.reused).by_item()
     saved += sum(sizes[index] - outcome.edited[index] for index, edit in known.items() if now.get(index) == edit)
-    return [ContentReused(request_id=request_id, kind="cut", age=outcome.uses, tokens_saved=saved)]
+    kind = "summary" if any(summary_of(each.text) for each in outcome.reused.edits.inserted) else "cut"
+    return [ContentReused(request_id=request_id, kind=kind, age=outcome.uses, tokens_saved=saved)]

@@ -133,7 +133,10 @@ class ContentReplaced(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class ContentReused(Event):
-    """Something remembered was used again.  ``kind``: "cut"; ``age``: requests since it was made; ``tokens_saved``: what it kept out."""
+    """Something remembered was used again.
+
+    ``kind``: "cut", or "summary" where one is in force; ``age``: requests since it was made; ``tokens_saved``: what it kept out.
+    """
 
     name: ClassVar[str] = "content.reused"
     level: ClassVar[Level] = "debug"

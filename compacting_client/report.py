@@ -211,7 +211,7 @@ class Report:
         ]
         lines += _dropped(self.dropped)
         lines += [_changed(list(items)) for _, items in groupby(self.replaced, key=lambda item: item.kind)]
-        lines += [summarised(self.summary_usage)] if self.summary_usage else []
+        lines += [f"  {told}" for told in (summarised(self.summary_usage),) if told]
         lines += [
             f"  reused {item.kind}, made {_ago(item.age)}, saves {item.tokens_saved} tokens" for item in self.reused
         ]

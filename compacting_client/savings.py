@@ -83,12 +83,12 @@ def line(savings: Savings, sent: float) -> str | None:
     return "; ".join(said) or None
 
 
-def summarised(usage: SummaryUsage) -> str:
-    """A line on a summary that was made."""
-    by = f" by {usage.model}" if usage.model else ""
-    read = f", {usage.input_tokens} tokens read" if usage.input_tokens is not None else ""
-    written = f", {usage.output_tokens} written" if usage.output_tokens is not None else ""
-    return f"  summarised{by} in {usage.duration_ms:.0f} ms{read}{written}{_in_dollars(usage.cost)}"
+def summarised(usage: SummaryUsage | None) -> str | None:
+    """What a summary took, in one line; None where no model told it."""
+    if usage is None or usage.input_tokens is None:
+        return None
+    cost = _in_dollars(usage.cost)
+    return f"summary by {usage.model}: {usage.input_tokens} tokens read, {usage.output_tokens or 0} written{cost}"
 
 
 def _in_dollars(amount: float | None) -> str:

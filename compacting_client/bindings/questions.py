@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple, cast
 
 from compacting_client.core.summaries import Answered
@@ -93,7 +94,7 @@ def _of_chat(response: Any, model: str) -> Answered:
     choices = get(response, "choices") or [None]
     message, finish = get(choices[0], "message"), get(choices[0], "finish_reason")
     content = get(message, "content")
-    parts: list[Any] = content if isinstance(content, list) else [content]
+    parts: Sequence[Any] = cast("list[Any]", content) if isinstance(content, list) else [content]
     said = [part if isinstance(part, str) else get(part, "text") for part in parts]
     return _answered(
         _OPENAI,
@@ -156,7 +157,7 @@ def _of_gemini(response: Any, model: str) -> Answered:
 
 _FINISHED = ("STOP", "MAX_TOKENS", "FINISH_REASON_UNSPECIFIED", "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL")
 
-CHAT = Question(_OPENAI, lambda client: client.chat.completions.create, _chat, _of_chat)
-RESPONSES = Question(_OPENAI, lambda client: client.responses.create, _responses, _of_responses)
-MESSAGES = Question(_ANTHROPIC, lambda client: client.messages.create, _messages, _of_messages)
-GEMINI = Question(_GEMINI, lambda client: client.models.generate_content, _generate, _of_gemini)
+CHAT = Question(_OPENAI, attrgetter("chat.completions.create"), _chat, _of_chat)
+RESPONSES = Question(_OPENAI, attrgetter("responses.create"), _responses, _of_responses)
+MESSAGES = Question(_ANTHROPIC, attrgetter("messages.create"), _messages, _of_messages)
+GEMINI = Question(_GEMINI, attrgetter("models.generate_content"), _generate, _of_gemini)

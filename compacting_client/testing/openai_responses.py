@@ -46,7 +46,7 @@ class OpenAIResponses(OpenAIChat):
     def answer(self, body: Json, parts: Sequence[Part], tokens: Tokens, /) -> Json:
         """One `response`, completed."""
         text = "".join(part for part in parts if isinstance(part, str))
-        said = [{"type": "output_text", "text": text, "annotations": [], "logprobs": []}] if text else []
+        said: list[Json] = [{"type": "output_text", "text": text, "annotations": [], "logprobs": []}] if text else []
         output: list[Json] = [_reasoning(part) for part in parts if isinstance(part, Thinking)]
         if said:
             message = {"type": "message", "id": new_id("msg_"), "role": "assistant", "status": "completed"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -121,7 +121,7 @@ SDKS = [
 @contextmanager
 def conversing(
     sdk: Sdk, provider: Provider, wrap: Callable[[Any], Any], *, awaited: bool
-) -> Iterator[tuple[Any, Callable[[list[Json]], Any], Callable[[], None]]]:
+) -> Generator[tuple[Any, Callable[[list[Json]], Any], Callable[[], None]]]:
     """A wrapped client, a function that sends a history through it, and one that lets others run for a moment; sync or async alike."""
     if not awaited:
         client = wrap(sdk.client(provider))

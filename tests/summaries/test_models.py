@@ -94,6 +94,7 @@ def test_without_a_name_the_requests_own_model_is_asked(provider: Provider, sdk:
     assert usage.input_tokens > 500
     assert usage.output_tokens > 0
     assert usage.duration_ms > 0
+    assert f"summary by {USED[sdk.name]}: {usage.input_tokens} tokens read" in str(report)
 
 
 @both

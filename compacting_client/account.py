@@ -159,14 +159,20 @@ def rejected(outcome: Outcome, request_id: str) -> list[CompactionRejected]:
 
 
 def summary_told(outcome: Outcome, request_id: str) -> list[Event]:
-    """The event of a summary that was made, or failed to be."""
+    """The event of a summary that was made, or failed to be; one that another worker made is told there."""
     made = outcome.summary
-    if made is None or (made.text is None and made.error is None):
+    if made is None:
         return []
-    if made.text is None:
-        return [SummaryFailed(request_id=request_id, error=str(made.error), duration_ms=made.duration_ms)]
-    tokens = estimate(made.text)
-    return [SummaryCreated(request_id=request_id, tokens=tokens, duration_ms=made.duration_ms)]
+    told: list[Event] = []
+    if made.unclaimed is not None:
+        rules = ("memory", made.unclaimed)
+        told.append(CompactionRejected(request_id=request_id, rules=rules, instead="summarised without a claim"))
+    if made.text is None and made.error is not None:
+        told.append(SummaryFailed(request_id=request_id, error=made.error, duration_ms=made.duration_ms))
+    elif made.text is not None and not made.shared:
+        tokens = estimate(made.text)
+        told.append(SummaryCreated(request_id=request_id, tokens=tokens, duration_ms=made.duration_ms))
+    return told
 
 
 def memory_failed(error: Exception, request_id: str, instead: str) -> CompactionRejected:

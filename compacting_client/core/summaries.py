@@ -45,11 +45,16 @@ class SummaryRequest:
 
 @dataclass(frozen=True, slots=True)
 class Summarised:
-    """A summary that was made: its text, as it is sent, and the milliseconds it took; or the class of the error, and no text."""
+    """A summary that was made: its text, as it is sent, and the milliseconds it took; or the class of the error, and no text.
+
+    ``shared``: another worker made it.  ``unclaimed``: the class of the error of a store that could not say whether another makes it too.
+    """
 
     text: str | None
     duration_ms: float
     error: str | None = None
+    shared: bool = False
+    unclaimed: str | None = None
 
 
 def asked(messages: Sequence[Message], previous: str | None, max_tokens: int, instruction: str) -> SummaryRequest:
@@ -78,7 +83,7 @@ def summary_of(text: str) -> str | None:
 
 def bounded(answer: Any, max_tokens: int) -> str:
     """The text of a summariser's answer, cut to `max_tokens` by the default estimate; "" where there is none."""
-    text = answer.strip() if isinstance(answer, str) else ""
+    text = _sendable(answer).strip() if isinstance(answer, str) else ""
     if estimate(text) <= max_tokens:
         return text
     low, high = 0, len(text)
@@ -86,3 +91,8 @@ def bounded(answer: Any, max_tokens: int) -> str:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if estimate(text[:middle] + "…") <= max_tokens else (low, middle - 1)
     return text[:low] + "…" if low else ""
+
+
+def _sendable(text: str) -> str:
+    """`text` without lone surrogates, which no request can carry: halves of one character are joined, others marked as lost."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal
 
+from compacting_client.core.claims import once
 from compacting_client.core.conversation import Message
 from compacting_client.core.edits import Inserted
 from compacting_client.core.effects import Effect, Summarise
@@ -13,7 +14,7 @@ from compacting_client.core.summaries import INSTRUCTION, Summarised, SummaryReq
 from compacting_client.core.tokens import estimate
 from compacting_client.core.view import Choice, View
 from compacting_client.errors import ConfigError
-from compacting_client.policies.base import Policy, identity
+from compacting_client.policies.base import Policy, named
 from compacting_client.policies.drop_oldest import DropOldest
 from compacting_client.validation import function, is_async, share, whole_number
 
@@ -83,8 +84,8 @@ class Summarize(Policy):
 
     @property
     def fingerprint(self) -> str:
-        """By all settings, and the summariser's identity in the process."""
-        return f"{self!r} {identity(self.summarizer)}"
+        """By all settings, and the summariser."""
+        return f"{self!r} {named(self.summarizer)}"
 
     def __repr__(self) -> str:
         shown = ("max_messages", "token_budget", "keep_recent", "keep_head", "max_summary_tokens", "target")
@@ -109,14 +110,14 @@ class Summarize(Policy):
         assert self.summarizer is not None
         previous = next((text for each in view.edits.inserted if (text := summary_of(each.text)) is not None), None)
         request = asked(messages, previous, self.max_summary_tokens, self.summary_system_prompt or INSTRUCTION)
-        made: Summarised = yield Summarise(view.key, self.summarizer, request, self.timeout)
+        made = yield from once(Summarise(view.key, self.summarizer, request, self.timeout), self.fingerprint)
         text = bounded(made.text, self.max_summary_tokens) if made.text is not None else ""
         if not text or estimate(framed(text)) >= view.weight(units) + estimate(framed(previous or "")):
             return self._without(view, made)
         at = max(view.conversation.exchanges.items(units)) + 1
         inserted = (Inserted(at, "unplaced", framed(text)),)
         target = None if self.token_budget is None else self.target * self.token_budget
-        return Choice(frozenset(units), trigger, target, inserted=inserted, summary=Summarised(text, made.duration_ms))
+        return Choice(frozenset(units), trigger, target, inserted=inserted, summary=replace(made, text=text))
 
     def _older(self, view: View) -> set[int]:
         """The units that are to be replaced."""

@@ -146,7 +146,7 @@ def garbled(place: str, server: RedisServer | None) -> Any:
             Path(place + ending).unlink(missing_ok=True)
         Path(place).write_bytes(b"SQLite format 3\0" + b"\xff" * 8000)
         return None
-    for key in server.client.keys():
+    for key in list(server.client.scan_iter()):
         server.client.delete(key)
         server.client.set(key, "garbage")
     return None
@@ -190,7 +190,7 @@ def test_garbage_among_the_values_is_passed_over(
     client: Any = compacting(chat, Summarize(summarizer=writer), memory=store, on_event=events, strict=True)
     ask(client)
     if server is not None:
-        for key in server.client.keys():
+        for key in list(server.client.scan_iter()):
             for name, value in server.client.hgetall(key).items():
                 if (
                     name == "turn"

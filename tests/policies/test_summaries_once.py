@@ -87,7 +87,7 @@ def test_a_request_that_fails_does_not_lose_its_summary() -> None:
 
     with pytest.raises(RuntimeError, match="500"):
         leave(state, openai_chat, to_chat(talk(20)), refuse)
-    sent, report = leave(state, openai_chat, to_chat(talk(20)))
+    _, report = leave(state, openai_chat, to_chat(talk(20)))
     assert report.summary == "They spoke of trains."
     assert not report.reused
     assert len(writer.asked) == 1

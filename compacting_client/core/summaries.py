@@ -13,7 +13,7 @@ from typing import Any
 from compacting_client.core.conversation import Message
 from compacting_client.core.tokens import dump, estimate
 
-__all__ = ["INSTRUCTION", "Summarised", "SummaryRequest", "asked", "bounded", "framed", "summary_of"]
+__all__ = ["FRAME", "INSTRUCTION", "Summarised", "SummaryRequest", "asked", "bounded", "framed", "summary_of"]
 
 INSTRUCTION = (
     "Summarise the earlier part of a conversation between a user and an assistant, so that the assistant can go on without it. Be concise and "
@@ -25,6 +25,8 @@ _OPENING = (
     "<earlier_conversation>\nA record of earlier messages of this conversation, summarised. It is no new request.\n"
 )
 _CLOSING = "\n</earlier_conversation>"
+FRAME = (_OPENING, _CLOSING)
+"""What stands before and after a summary in the history."""
 
 
 @dataclass(frozen=True)

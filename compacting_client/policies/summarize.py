@@ -7,10 +7,10 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal
 
 from compacting_client.core.claims import once
-from compacting_client.core.conversation import Message
 from compacting_client.core.edits import Inserted
 from compacting_client.core.effects import Effect, Summarise
-from compacting_client.core.summaries import INSTRUCTION, Summarised, SummaryRequest, asked, bounded, framed, summary_of
+from compacting_client.core.ours import folded, without_ours
+from compacting_client.core.summaries import INSTRUCTION, Summarised, SummaryRequest, asked, bounded, framed
 from compacting_client.core.tokens import estimate
 from compacting_client.core.view import Choice, View
 from compacting_client.errors import ConfigError
@@ -104,17 +104,20 @@ class Summarize(Policy):
     def deciding(self, view: View) -> Generator[Effect, Any, Choice | None]:
         """What is older goes, and a summary of it and of the old summary stands at its place."""
         units, trigger = self._older(view), "messages" if self._over_messages(view) else "tokens"
-        messages = [message for unit in sorted(units) for message in _neutral(view, unit)]
+        exchanges = view.conversation.exchanges
+        items = [index for unit in sorted(units) for index in exchanges.unit(unit)]
+        messages, ours = without_ours(view.conversation, items)
         if not any(message.get("content") or message.get("tool_calls") for message in messages):
             return None
         assert self.summarizer is not None
-        previous = next((text for each in view.edits.inserted if (text := summary_of(each.text)) is not None), None)
+        standing = folded(each.text for each in view.edits.inserted)
+        previous = folded([*(each.text for each in view.edits.inserted), *ours])
         request = asked(messages, previous, self.max_summary_tokens, self.summary_system_prompt or INSTRUCTION)
         made = yield from once(Summarise(view.key, self.summarizer, request, self.timeout), self.fingerprint)
         text = bounded(made.text, self.max_summary_tokens) if made.text is not None else ""
-        if not text or estimate(framed(text)) >= view.weight(units) + estimate(framed(previous or "")):
+        if not text or estimate(framed(text)) >= view.weight(units) + estimate(framed(standing or "")):
             return self._without(view, made)
-        at = max(view.conversation.exchanges.items(units)) + 1
+        at = max(items) + 1
         inserted = (Inserted(at, "unplaced", framed(text)),)
         target = None if self.token_budget is None else self.target * self.token_budget
         return Choice(frozenset(units), trigger, target, inserted=inserted, summary=replace(made, text=text))
@@ -150,8 +153,3 @@ def _count(view: View) -> int:
     counts = conversation.counts
     there = [index for index in conversation.history if index not in view.gone]
     return len(there) if counts is None else sum(counts[index] for index in there)
-
-
-def _neutral(view: View, unit: int) -> list[Message]:
-    conversation = view.conversation
-    return [message for index in conversation.exchanges.unit(unit) for message in conversation.neutral(index)]

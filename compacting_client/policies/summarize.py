@@ -117,8 +117,7 @@ class Summarize(Policy):
         text = bounded(made.text, self.max_summary_tokens) if made.text is not None else ""
         if not text or estimate(framed(text)) >= view.weight(units) + estimate(framed(standing or "")):
             return self._without(view, made)
-        at = max(items) + 1
-        inserted = (Inserted(at, "unplaced", framed(text)),)
+        inserted = (_placed(view, items, framed(text)),)
         target = None if self.token_budget is None else self.target * self.token_budget
         return Choice(frozenset(units), trigger, target, inserted=inserted, summary=replace(made, text=text))
 
@@ -133,7 +132,8 @@ class Summarize(Policy):
                 if left > self.target * self.token_budget and unit in tail:
                     older.add(unit)
                     left -= weights[unit]
-        return view.mended(older)
+        # an old summary that opens the history is no question which has to come back: the new one stands in its place
+        return view.mended(older) | {unit for unit in older if view.conversation.is_ours(unit)}
 
     def _without(self, view: View, made: Summarised) -> Choice | None:
         """The fallback: nothing but what has to go, and only for this request."""
@@ -153,3 +153,12 @@ def _count(view: View) -> int:
     counts = conversation.counts
     there = [index for index in conversation.history if index not in view.gone]
     return len(there) if counts is None else sum(counts[index] for index in there)
+
+
+def _placed(view: View, replaced: list[int], text: str) -> Inserted:
+    """`text` where the items stood that it replaces; where no user message is left, it is one itself."""
+    conversation, absent = view.conversation, view.gone.union(replaced)
+    left = [index for index in conversation.history if index not in absent]
+    if left and all(conversation.roles[index] != "user" for index in left):
+        return Inserted(left[0], "own", text)
+    return Inserted(max(replaced) + 1, "unplaced", text)

@@ -11,7 +11,6 @@ from compacting_client.core.edits import Inserted
 from compacting_client.core.effects import Effect, Summarise
 from compacting_client.core.ours import folded, without_ours
 from compacting_client.core.summaries import INSTRUCTION, Summarised, SummaryRequest, asked, bounded, framed
-from compacting_client.core.tokens import estimate
 from compacting_client.core.view import Choice, View
 from compacting_client.errors import ConfigError
 from compacting_client.policies.base import Policy, named
@@ -110,16 +109,18 @@ class Summarize(Policy):
         if not any(message.get("content") or message.get("tool_calls") for message in messages):
             return None
         assert self.summarizer is not None
-        standing = folded(each.text for each in view.edits.inserted)
         previous = folded([*(each.text for each in view.edits.inserted), *ours])
         request = asked(messages, previous, self.max_summary_tokens, self.summary_system_prompt or INSTRUCTION)
         made = yield from once(Summarise(view.key, self.summarizer, request, self.timeout), self.fingerprint)
         text = bounded(made.text, self.max_summary_tokens) if made.text is not None else ""
-        if not text or estimate(framed(text)) >= view.weight(units) + estimate(framed(standing or "")):
+        if not text:
             return self._without(view, made)
         inserted = (_placed(view, items, framed(text)),)
         target = None if self.token_budget is None else self.target * self.token_budget
-        return Choice(frozenset(units), trigger, target, inserted=inserted, summary=replace(made, text=text))
+        made = replace(made, text=text)
+        choice = Choice(frozenset(units), trigger, target, inserted=inserted, summary=made)
+        left = yield from view.after(view.settled(choice) or choice)
+        return choice if left.total < view.total else self._without(view, made)
 
     def _older(self, view: View) -> set[int]:
         """The units that are to be replaced."""

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 
 from compacting_client.conversations import Conversations
 from compacting_client.logs import Log
-from compacting_client.memory import Claims
+from compacting_client.memory.base import Claims
 from compacting_client.policies import Policy
 from compacting_client.recent import Recent
 from compacting_client.report import Report

@@ -9,7 +9,8 @@ from typing import Any, Literal
 from compacting_client.counters import counter_of
 from compacting_client.errors import ConfigError
 from compacting_client.logs import checked_logger
-from compacting_client.memory import Claims, InProcess, Store
+from compacting_client.memory import InProcess, Store
+from compacting_client.memory.base import Claims
 from compacting_client.policies import DropOldest, FunctionPolicy, Policy
 from compacting_client.validation import flag, function, is_async
 from compacting_client.windows import checked as checked_windows

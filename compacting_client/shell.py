@@ -235,7 +235,7 @@ def _claimed(session: Session, step: Claim | Publish | Release) -> Claimed | Non
         return UNCLAIMED
     match step:
         case Claim(key, name, seconds):
-            return claims.claim(key, name, seconds)
+            return Claimed(*claims.claim(key, name, seconds))
         case Publish(key, name, token, text, seconds):
             claims.publish(key, name, token, text, seconds)
         case Release(key, name, token):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
-from compacting_client.core.claims import Claimed
 from compacting_client.core.prefix import Entry
 
 __all__ = ["KEPT_ENTRIES", "Claims", "Store"]
@@ -18,8 +17,8 @@ class Store(Protocol):
     """Keeps the newest entries of conversations.  Calls may come from several threads at once.
 
     In async clients each call runs in a thread, unless the store says ``blocking = False``.  A store of one process that is never read by
-    another may say ``shared = False``: digests are then made of Python's own string hashes, which is cheaper.  A store that is `Claims` too lets
-    one worker alone make a summary.
+    another may say ``shared = False``: digests are then made of Python's own string hashes, which is cheaper.  One with the methods
+    of `Claims` too lets one worker alone make a summary.
     """
 
     def recall(self, key: str) -> list[tuple[Entry, int]]:
@@ -46,8 +45,8 @@ class Claims(Protocol):
     A claim is one of a conversation (``key``), under a ``name``; `Store.forget` drops it too.
     """
 
-    def claim(self, key: str, name: str, seconds: float) -> Claimed:
-        """Take a claim that nobody has: `Claimed(token)`, for so many seconds.  `Claimed(text=...)` where the work is done; else `Claimed()`."""
+    def claim(self, key: str, name: str, seconds: float) -> tuple[str | None, str | None]:
+        """Take a claim that nobody has, for so many seconds: (a new token, None).  (None, the text) where the work is done; else (None, None)."""
         ...
 
     def publish(self, key: str, name: str, token: str, text: str, seconds: float) -> None:

@@ -183,6 +183,22 @@ def test_a_store_without_claims_works_as_it_did() -> None:
     assert len(writer.asked) == 1
 
 
+def test_a_store_of_ones_own_may_keep_claims() -> None:
+    """Three methods more, which give and take plain tuples and texts."""
+
+    class Own(memory.InProcess):
+        """Says the same in plain tuples."""
+
+        def claim(self, key: str, name: str, seconds: float) -> Any:
+            return tuple(super().claim(key, name, seconds))
+
+    writer = Writer(slow)
+    state = session(Summarize(summarizer=writer), memory=Own())
+    sent = at_once(lambda _: leave(state, openai_chat, to_chat(talk(20)))[0]["messages"], 4)
+    assert len(writer.asked) == 1
+    assert all(each == sent[0] for each in sent)
+
+
 @pytest.mark.parametrize("broken", ["claim", "publish", "release", "all"])
 def test_a_store_that_fails_costs_an_event(broken: str) -> None:
     """The summary is made and sent all the same; where nothing came of it, the request goes on as it would have."""

@@ -17,9 +17,9 @@ from compacting_client import ConfigError, Summarize, compacting, control
 from compacting_client.core.summaries import FRAME, framed
 from compacting_client.core.tokens import estimate
 from compacting_client.testing import Failure, Provider
-from tests.cases.bench import APIS, CHAT, CLAUDE, MODES, OLDER, Body, Line, Trip, case, covers, method, plain
+from tests.cases.bench import APIS, CHAT, CLAUDE, MODES, OLDER, Body, Line, Trip, case, covers, method, plain, weight
 from tests.cases.neighbours import PLACES, body_of, earlier, growing, later, to_claude, twice
-from tests.cases.sound import answers_of, blocks_of, calls_of, judged, question_of, weight
+from tests.cases.sound import answers_of, blocks_of, calls_of, judged, question_of
 
 MakeLine = Callable[..., Line]
 each_api = pytest.mark.parametrize("api", APIS)
@@ -393,7 +393,8 @@ def test_a_program_ends_while_a_summary_is_made(ending: str) -> None:
 @each_api
 def test_every_branch_has_its_own_summary(api: str, line: MakeLine) -> None:
     """Of the same length, with one early message edited, whichever it is; back on the first branch, its summary is used again."""
-    writer = Writer(lambda request: f"of {len(writer.given)}")
+    writer = Writer()
+    writer.answer = lambda _: f"of {len(writer.given)}"
     wrapped = line(api, policy_of("157", writer, token_budget=300))
     body = talk(8, api)
     first = wrapped.send(body)

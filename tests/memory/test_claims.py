@@ -145,7 +145,7 @@ def test_garbage_in_a_server_keeps_nobody_waiting(server: RedisServer) -> None:
 
 def test_the_hash_of_the_claims_goes_with_the_last_of_them(server: RedisServer) -> None:
     """Nothing is left in the server."""
-    store = memory.Redis(server.url)
+    store: Any = memory.Redis(server.url)
     store.publish("c", "n", store.claim("c", "n", 0.1).token, "text", 0.2)
     assert server.client.keys() == ["compacting:c/claims"]
     time.sleep(0.25)

@@ -57,7 +57,8 @@ def ours_in(state: Any, wire: Any, body: Any) -> dict[int, Any]:
 def test_a_stored_summary_folds_into_the_next_one(shape: str) -> None:
     """It is shown as the previous summary and not as something that a user said; one summary is in force."""
     wire, to_body = SHAPES[shape]
-    writer = Writer(lambda request: f"summary {len(writer.asked)} after {request.previous}")
+    writer = Writer()
+    writer.answer = lambda request: f"summary {len(writer.asked)} after {request.previous}"
     state = session(policy_of(writer))
     body = to_body(talk(10))
     for number in range(1, 4):

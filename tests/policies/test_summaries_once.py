@@ -19,6 +19,8 @@ from tests.driving import leave, session
 from tests.policies.test_summarize import Messages, Writer, talk
 from tests.strategies import to_chat
 
+TEXT = "They spoke of trains."
+
 
 def told(events: list[Any], kind: type) -> list[Any]:
     """The events of a kind."""
@@ -28,7 +30,7 @@ def told(events: list[Any], kind: type) -> list[Any]:
 def slow(_: Any) -> str:
     """Takes so long that everybody who asks at the same moment has to wait."""
     time.sleep(0.3)
-    return "They spoke of trains."
+    return TEXT
 
 
 def at_once(work: Any, count: int) -> list[Any]:
@@ -58,7 +60,12 @@ def test_threads_with_one_conversation_make_one_summary() -> None:
 
 def test_each_prefix_has_its_own() -> None:
     """Requests of different lengths, and forks, do not wait for one another's text."""
-    writer = Writer(lambda request: (time.sleep(0.1), f"of {len(request.messages)} {request.messages[-1]}"[:40])[1])
+
+    def write(request: Any) -> str:
+        time.sleep(0.1)
+        return f"of {len(request.messages)} {request.messages[-1]}"[:40]
+
+    writer = Writer(write)
     state = session(Summarize(summarizer=writer))
     histories = [talk(18), talk(19), talk(20)]
     histories[2][3] = {"role": "user", "content": "something else " * 20}
@@ -131,26 +138,37 @@ def test_whoever_waits_for_too_long_goes_on_without() -> None:
 
 def test_the_claim_of_a_dead_worker_is_taken_over() -> None:
     """Whoever comes later finds that it has ended, and makes the summary."""
-    writer, store = Writer(), memory.InProcess()
-    policy = Summarize(summarizer=writer, timeout=5)
-    claim = store.claim
-    store.claim = lambda key, name, _: claim(key, name, 0.1)  # type: ignore[method-assign]
-    release, publish = store.release, store.publish
-    store.release = store.publish = lambda *_: None  # type: ignore[method-assign, assignment]
+
+    class Dead(memory.InProcess):
+        """Of a worker that dies: its claims end soon, and it gives nothing back."""
+
+        def claim(self, key: str, name: str, seconds: float) -> Claimed:
+            return super().claim(key, name, 0.1)
+
+        def release(self, *_: Any) -> None:
+            """Dead already."""
 
     def die(_: Any) -> str:
         raise KeyboardInterrupt
 
+    writer, store = Writer(die), Dead()
+    policy = Summarize(summarizer=writer, timeout=5)
     with pytest.raises(KeyboardInterrupt):
-        leave(session(Summarize(summarizer=Writer(die), timeout=5), memory=store), openai_chat, to_chat(talk(20)))
-    store.claim, store.release, store.publish = claim, release, publish  # type: ignore[method-assign]
-    assert leave(session(policy, memory=store), openai_chat, to_chat(talk(20)))[1].summary
-    assert len(writer.asked) == 1
+        leave(session(policy, memory=store), openai_chat, to_chat(talk(20)))
+    assert len(store._claims) == 1
+    writer.answer = TEXT
+    assert leave(session(policy, memory=store), openai_chat, to_chat(talk(20)))[1].summary == TEXT
+    assert len(writer.asked) == 2
 
 
 def test_a_failed_summary_holds_nobody_up() -> None:
     """The others are told at once that there is none to wait for, and none of them fails."""
-    writer, events = Writer(lambda _: (time.sleep(0.2), "")[1]), list[Any]()
+
+    def fail(_: Any) -> str:
+        time.sleep(0.2)
+        return ""
+
+    writer, events = Writer(fail), list[Any]()
     policy = Summarize(summarizer=writer, max_messages=None, token_budget=600, keep_recent=4, timeout=60)
     state = session(policy, on_event=events.append)
     reports = at_once(lambda _: leave(state, openai_chat, to_chat(talk(20)))[1], 5)

@@ -54,6 +54,14 @@ recents = st.integers(0, 4).map(lambda turns: 2 * turns + 1)
 """Tails that begin with a question: an answer in front of one would stand behind our summary without its question."""
 
 
+class Asked(list[str]):
+    """What the manager asks for, and an answer."""
+
+    def __call__(self, prompt: str) -> str:
+        self.append(prompt)
+        return "SUM"
+
+
 def theirs_of(messages: list[Message], most: int) -> int:
     """Their limit counts the system prompt, ours does not (T11)."""
     return most + sum(message["role"] == "system" for message in messages)
@@ -65,14 +73,9 @@ def test_equals_the_real_manager_on_plain_input(
     reference: ModuleType, messages: list[Message], most: int, recent: int
 ) -> None:
     """The same messages stay, the same are shown to the summariser, and it is asked in the same requests."""
-    asked: list[str] = []
-
-    def theirs(prompt: str) -> str:
-        asked.append(prompt)
-        return "SUM"
-
+    asked = Asked()
     options = {"max_messages": theirs_of(messages, most), "keep_recent": recent}
-    expected = reference.summarize(messages, theirs, **options)
+    expected = reference.summarize(messages, asked, **options)
     left, report = ours(
         Summarize(summarizer=(writer := Writer("SUM")), max_messages=most, keep_recent=recent), messages
     )
@@ -91,7 +94,7 @@ def test_equals_the_real_manager_at_every_request_of_a_conversation(
     reference: ModuleType, messages: list[Message], most: int, recent: int
 ) -> None:
     """They keep a state that grows by each turn, here the whole history is sent each time: the same is left, after as many calls."""
-    writer, calls = Writer("SUM"), list[str]()
+    writer, calls = Writer("SUM"), Asked()
     policy = Summarize(summarizer=writer, max_messages=most, keep_recent=recent)
     state, context, summary, known = session(policy), list[Message](), None, 0
     for length in range(1, len(messages) + 1):
@@ -101,7 +104,7 @@ def test_equals_the_real_manager_at_every_request_of_a_conversation(
         limit = theirs_of(messages, most)
         kept = reference.summarize(
             context,
-            lambda prompt: calls.append(prompt) or "SUM",
+            calls,
             context_summary=summary,
             max_messages=limit,
             keep_recent=recent,
@@ -190,7 +193,7 @@ def test_the_summary_is_folded_bounded_and_counted(reference: ModuleType) -> Non
 
 def test_a_tail_above_the_budget_does_not_cost_a_call_on_every_turn(reference: ModuleType) -> None:
     """T5: the manager never gets under the budget and calls each time; here the tail shrinks too, down to the target."""
-    messages, context, calls = [SYSTEM], [SYSTEM], list[str]()
+    messages, context, calls = [SYSTEM], [SYSTEM], Asked()
     policy = Summarize(
         summarizer=(writer := Writer("SUM")), max_messages=None, token_budget=800, keep_recent=12, max_summary_tokens=50
     )
@@ -200,7 +203,7 @@ def test_a_tail_above_the_budget_does_not_cost_a_call_on_every_turn(reference: M
         messages, context = [*messages, *new], [*context, *new]
         context = reference.summarize(
             context,
-            lambda prompt: calls.append(prompt) or "SUM",
+            calls,
             max_messages=None,
             token_budget=800,
             keep_recent=12,
@@ -230,9 +233,9 @@ def test_the_history_begins_with_the_user_and_systems_stay(reference: ModuleType
 def test_system_messages_are_no_reason_for_a_summary(reference: ModuleType) -> None:
     """T11: the manager counts them, and summarises on every request whatever it does; here they do not count, and stay."""
     messages = [*({**SYSTEM, "content": f"rule {n} {WORDS}"} for n in range(31)), user("q"), says("a"), user("q2")]
-    context, calls = messages, list[str]()
+    context, calls = messages, Asked()
     for _ in range(3):
-        result = reference.summarize(context, lambda prompt: calls.append(prompt) or "SUM", keep_recent=0)
+        result = reference.summarize(context, calls, keep_recent=0)
         context = [*result["messages"], user("next")]
     assert len(calls) == 3
     left, report = ours(Summarize(summarizer=(writer := Writer("SUM")), keep_recent=0), messages)

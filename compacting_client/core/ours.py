@@ -137,9 +137,8 @@ def _cleaned(message: Message, ours: Sequence[str]) -> Message:
     if isinstance(content, str):
         return {**message, "content": _left(content, ours).strip("\n")}
     blocks: list[Any] = []
-    for block in cast("Sequence[Any]", content or ()):
-        text = block.get("text") if isinstance(block, dict) else None
-        left = _left(text, ours).strip("\n") if isinstance(text, str) else None
+    for block, text in zip(cast("Sequence[Any]", content or ()), _texts(content), strict=True):
+        left = _left(text, ours).strip("\n") if text is not None else None
         if left == text:
             blocks.append(block)
         elif left:

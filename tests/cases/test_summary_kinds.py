@@ -43,8 +43,9 @@ class Writer:
 
 def policy_of(id_: str, writer: Any, **changes: Any) -> Summarize:
     """The case's own policy; a budget that is given alone is the only trigger."""
-    given = {name: value for name, value in case(id_)["policy"].items() if name != "type"}
-    return Summarize(summarizer=writer, **{"max_messages": None, **given, **changes})
+    given: dict[str, Any] = {name: value for name, value in case(id_)["policy"].items() if name != "type"}
+    options: dict[str, Any] = {"max_messages": None, **given, **changes}
+    return Summarize(summarizer=writer, **options)
 
 
 def talk(turns: int, api: str, words: int = 20, loop: bool = True) -> Body:

@@ -209,7 +209,7 @@ def test_another_worker_knows_it(make: Callable[[], Any]) -> None:
     with Provider() as provider, openai.OpenAI(base_url=provider.openai_url, api_key="k") as inner:
         one: Any = compacting(inner, policy_of(Writer(TEXT)), memory=make(), strict=True)
         one.chat.completions.create(model="m", messages=talk(10))
-        body = control(one).preview(one.chat.completions.create, model="m", messages=talk(10)).body
+        body: Any = control(one).preview(one.chat.completions.create, model="m", messages=talk(10)).body
         assert body == provider.requests[0].body
         writer, events = Writer("the next"), EventCapture()
         other: Any = compacting(inner, policy_of(writer), memory=make(), strict=True, on_event=events)

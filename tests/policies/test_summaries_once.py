@@ -145,7 +145,7 @@ def test_the_claim_of_a_dead_worker_is_taken_over() -> None:
         def claim(self, key: str, name: str, seconds: float) -> Claimed:
             return super().claim(key, name, 0.1)
 
-        def release(self, *_: Any) -> None:
+        def release(self, key: str, name: str, token: str) -> None:
             """Dead already."""
 
     def die(_: Any) -> str:

@@ -248,10 +248,12 @@ class _Request:
         return Asking(leaving, session.conversations.alike)
 
     def _remember(self) -> Steps:
-        if self.outcome is None or self.outcome.commit is None:
+        if self.outcome is None:
             return
         try:
-            yield self.outcome.commit
+            for effect in (self.outcome.commit, *self.outcome.marks):
+                if effect is not None:
+                    yield effect
         except Exception as error:  # noqa: BLE001 - a store that is down costs an event, never the response
             yield Tell([account.memory_failed(error, self.report.request_id, "nothing remembered")])
 

@@ -21,6 +21,7 @@ from compacting_client.core.effects import Summarise
 from compacting_client.core.summaries import ByModel, SummaryRequest
 from compacting_client.events import Level
 from compacting_client.logs import Log
+from compacting_client.memory.base import Claims
 from compacting_client.policies import Policy
 from compacting_client.recent import Recent
 from compacting_client.report import Report
@@ -111,6 +112,10 @@ class Session:
     def previews(self) -> bool:
         """Whether this call is a preview: nothing may be sent or stored, by whatever wrapped client."""
         return any(scope.preview for scope in _scopes.get())
+
+    def claims(self) -> Claims | None:
+        """Where work is claimed; None where the memory keeps no claims, and in a preview, which stores nothing."""
+        return None if self.previews() else self.settings.claims
 
     def unwatched(self) -> AbstractContextManager[None]:
         """In force while a function of the caller's makes a summary: its own requests through this client leave as they are."""

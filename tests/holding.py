@@ -135,11 +135,15 @@ def assert_sound(wire: Format, body: Body, sent: Body, report: Report) -> None:
 
 
 def assert_question_is_there(sent: Body, body: Body) -> None:
-    """The caller's own last question, or one that has its texts inside."""
+    """The caller's own last question, or one that has its texts inside; all its blocks, where it has no text."""
     question = question_of(body)
     if question is not None and not any(message is question for message in history_of(sent)):
         texts = [text for message in history_of(sent) for text in texts_of(message)]
-        assert texts_of(question)
+        blocks = question.get("content") or question.get("parts")
+        assert texts_of(question) or any(
+            all(block in (message.get("content") or message.get("parts") or ()) for block in blocks or [object()])
+            for message in history_of(sent)
+        )
         assert all(any(text in each for each in texts) for text in texts_of(question))
 
 

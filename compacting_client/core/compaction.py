@@ -14,6 +14,7 @@ from compacting_client.core.conversation import SYSTEM, Conversation
 from compacting_client.core.edits import NO_EDITS, Edits
 from compacting_client.core.effects import Ask, Effect, Remember, Reuse
 from compacting_client.core.measure import Learned, Measure, Tokenizer, measure, resized, sizes_without_thinking
+from compacting_client.core.ours import marked, recognised
 from compacting_client.core.plan import NOTHING, Plan
 from compacting_client.core.prefix import Entry, Found
 from compacting_client.core.recent import Recent
@@ -88,7 +89,7 @@ class Outcome:
     ``rejected``  (rules, what was done instead) for each plan that failed its check
     ``summary``   the one that was asked for with this request
     ``asked``     whether the provider was asked for its count
-    ``commit``    what the memory is to be told once the provider has accepted the request
+    ``commit``    what the memory is to be told once the provider has accepted the request; ``marks``: and of inserted texts
     ``policys``   what the policy itself had chosen, where more had to go
     """
 
@@ -105,6 +106,7 @@ class Outcome:
     rejected: list[tuple[tuple[str, ...], str]] = field(default_factory=list[tuple[tuple[str, ...], str]])
     asked: bool = False
     commit: Remember | Reuse | None = None
+    marks: Sequence[Remember | Reuse] = ()
     summary: Summarised | None = None
     policys: Choice | None = None
 
@@ -185,6 +187,7 @@ def compaction(question: Question) -> Generator[Effect, Any, Outcome]:
         outcome.reason = policy.idle
         measured.keep(known.states)
         return outcome
+    yield from recognised(conversation)
     pinned = yield from _pins(question)
     found = yield from known.match(entries, pinned)
     yield from _decide(question, outcome, pinned, found)
@@ -242,6 +245,8 @@ def _commit(outcome: Outcome) -> Generator[Effect, Any, None]:
             place = known.position(outcome.plan.strip[0]) if outcome.plan.strip else None
             entry = yield from known.remembered(outcome.plan, outcome.since, place)
             outcome.commit = Remember(known.key, entry, outcome.own)
+    new = isinstance(outcome.commit, Remember)
+    outcome.marks = marked(outcome.conversation, outcome.plan.edits.inserted, outcome.uses, new=new)
     outcome.measured.keep(known.states)
 
 

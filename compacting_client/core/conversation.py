@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, cast
 from compacting_client.core.exchanges import Exchanges, pair
 from compacting_client.core.imprints import Imprint
 
-__all__ = ["OTHER", "SYSTEM", "Contents", "Conversation", "ItemEdit", "Message", "Reader", "called"]
+__all__ = ["OTHER", "SYSTEM", "Contents", "Conversation", "ItemEdit", "Message", "Ours", "Reader", "called"]
 
 Message = dict[str, Any]
 """A neutral message: role is system, user, assistant or tool."""
@@ -78,6 +78,13 @@ class Reader(Protocol):
         ...
 
 
+class Ours(NamedTuple):
+    """Texts that were inserted into an item here, and sent again by the application; `alone`: there is nothing else in it."""
+
+    texts: tuple[str, ...]
+    alone: bool
+
+
 class Contents(NamedTuple):
     """What a look into the items of a history shows.
 
@@ -124,6 +131,7 @@ class Conversation:
     ``thinking``   items that hold signed thinking
     ``binds``      signed thinking is bound to what stood before it when it was made
     ``waits``      why no new edit may be made now, or None
+    ``ours``       items with text that was inserted here, as far as they are recognised
     """
 
     api: str
@@ -141,6 +149,7 @@ class Conversation:
     thinking: frozenset[int] = frozenset()
     binds: bool = False
     waits: str | None = None
+    ours: Mapping[int, Ours] = field(default_factory=dict[int, Ours])
     _names: dict[int, dict[str, str]] = field(default_factory=dict[int, dict[str, str]], init=False)
 
     @cached_property
@@ -234,10 +243,14 @@ class Conversation:
         """How many neutral messages there are."""
         return len(self.head) + (len(self.roles) if self.counts is None else sum(self.counts))
 
+    def is_ours(self, index: int) -> bool:
+        """Whether an item is nothing but text that was inserted here: it is no user turn."""
+        return index in self.ours and self.ours[index].alone
+
     def question(self) -> int | None:
         """The index of the last real user message, or None."""
         for index in range(len(self.roles) - 1, -1, -1):
-            if self.roles[index] == "user":
+            if self.roles[index] == "user" and not self.is_ours(index):
                 return index
         return None
 

@@ -277,7 +277,8 @@ def base_pins(conversation: Conversation) -> set[int]:
     pins.update(owner[index] for index in conversation.systems)
     question = conversation.question()
     start = 0 if question is None else question
-    pins.update(owner[start : start + 1])
+    if question is not None or not conversation.is_ours(start):
+        pins.update(owner[start : start + 1])
     after = [index for index in range(start, len(roles)) if roles[index] != SYSTEM]
     pins.update(owner[index] for index in after[-1:])
     batch = [index for index in after if index in conversation.calls][-1:]

@@ -17,7 +17,7 @@ from compacting_client.events import (
     SummaryFailed,
 )
 from compacting_client.plain import acompact_with_summary, compact, compact_with_summary, estimate_tokens
-from compacting_client.policies import Chain, ClearToolResults, DropOldest, KeepTurns, Policy, Summarize
+from compacting_client.policies import Chain, ClearToolResults, DropOldest, KeepTurns, Ledger, Policy, Summarize
 from compacting_client.report import Report
 from compacting_client.wrap import compacting, is_compacting
 
@@ -38,6 +38,7 @@ __all__ = [
     "DropOldest",
     "Event",
     "KeepTurns",
+    "Ledger",
     "Policy",
     "PolicyError",
     "Report",

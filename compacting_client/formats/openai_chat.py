@@ -253,6 +253,9 @@ class _Reader:
             said["calls"] = calls
         return (*meant, said) if said else meant
 
+    def failures(self, item: Any) -> Sequence[int]:  # noqa: ARG002 - this API has no mark for it
+        return ()
+
     def strip(self, item: Any) -> Any:
         return item
 

@@ -260,6 +260,10 @@ class _Reader:
         rest = canonical.fields(item, "role", "content")
         return (*meant, rest) if rest else meant
 
+    def failures(self, item: Any) -> Sequence[int]:
+        results = [block for block in blocks_of(item) if kind(block) == "tool_result"]
+        return [number for number, block in enumerate(results) if block.get("is_error")]
+
     def strip(self, item: Any) -> Any:
         return _stripped(item) if item.get("role") == "assistant" else item
 

@@ -258,6 +258,10 @@ class _Reader:
         meant = [_meant(part) for part in parts_of(item)]
         return {"parts": meant, "role": _MODEL if role == _MODEL else "user" if role in _ROLES else role or "user"}
 
+    def failures(self, item: Any) -> Sequence[int]:
+        told = [field(part, "functionResponse") for part in parts_of(item) if kind_of(part) == "functionResponse"]
+        return [number for number, each in enumerate(told) if field(field(each, "response"), "error")]
+
     def strip(self, item: Any) -> Any:
         return item
 

@@ -33,7 +33,6 @@ _NOTE_OPENING = (
 )
 _NOTE_CLOSING = "\n</earlier_conversation>"
 _LINE_ENDS = str.maketrans({char: f"\\u{ord(char):04x}" for char in "\x85\u2028\u2029"})
-_ROLES = {"user": "user", "assistant": "assistant"}
 
 
 @dataclass(slots=True)
@@ -161,12 +160,17 @@ def ledger_text(shown: Iterable[Line], omitted: int = 0) -> str:
 
 def note_text(messages: Iterable[Message], count: int, most: int) -> str:
     """The note of an earlier conversation: its last `count` messages with words, each cut to `most` characters (SEEDS 2, history note)."""
-    spoken = [(role, text) for m in messages if (role := _ROLES.get(m["role"])) and (text := said(m.get("content")).strip())]
+    spoken = [(m, text) for m in messages if (text := said(m.get("content")).strip())]
     shown = spoken[len(spoken) - count :] if count < len(spoken) else spoken
-    told = [f"{{{_json(role)}:{_json(_shortened(text, most))}}}" for role, text in shown]
+    told = [f"{{{_json(m['role'])}:{_json(_shortened(text, most))}{_beside(m)}}}" for m, text in shown]
     if hidden := len(spoken) - len(shown):
         told.insert(0, f'{{"note":"{hidden:,} earlier messages are not shown"}}')
     return f"{_NOTE_OPENING}{chr(10).join(told)}{_NOTE_CLOSING}" if told else ""
+
+
+def _beside(message: Message) -> str:
+    others = text_of(message.get("content"))[1] if message["role"] == "user" else 0
+    return f',"attachments not shown":{others}' if others else ""
 
 
 def is_ledger(text: str) -> bool:
@@ -178,7 +182,3 @@ def is_note(text: str) -> bool:
     """Whether a text in the history is one that `note_text` made."""
     return text.startswith(_NOTE_OPENING) and text.endswith(_NOTE_CLOSING)
 
-
-def shown_before(texts: Iterable[str]) -> set[Any]:
-    """The lines of earlier texts."""
-    return {line for text in texts for line in text.split("\n")}

@@ -61,9 +61,14 @@ class Stages:
         return {unit for unit in self.view.units() if not self._is_run(unit) and self._free(unit)}
 
     def lost(self, units: AbstractSet[int], *, noted: bool) -> list[int]:
-        """The units that are gone, or go now, and belong into the ledger: those of the run; with `noted` the earlier ones too."""
+        """The units that are gone, or go now, and belong into the ledger: those of the run; with `noted` the earlier exchanges too."""
         gone = units | {unit for unit in self.view.gone if self._owner(unit) == unit}
-        return sorted(unit for unit in gone if noted or self._is_run(unit))
+        conversation = self.view.conversation
+        return sorted(
+            unit
+            for unit in gone
+            if self._is_run(unit) or (noted and (unit in conversation.calls or unit in conversation.answers))
+        )
 
     def left(self, units: AbstractSet[int], *, noted: bool) -> list[int]:
         """The units that stay, and whose results the ledger need not have."""

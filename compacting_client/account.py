@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -176,7 +176,7 @@ def memory_failed(error: Exception, request_id: str, instead: str) -> Compaction
 
 def verdicts(outcome: Outcome) -> tuple[Verdict, ...]:
     """What happens to each unit, in order."""
-    exchanges, found = outcome.conversation.exchanges, list[Verdict]()
+    exchanges, found, edits = outcome.conversation.exchanges, list[Verdict](), outcome.plan.edits.by_item()
     for unit, first in enumerate(exchanges.owner):
         if unit != first:
             continue
@@ -187,7 +187,7 @@ def verdicts(outcome: Outcome) -> tuple[Verdict, ...]:
             else "stripped"
             if outcome.stripped.keys() & set(members)
             else "replaced"
-            if outcome.edited.keys() & set(members)
+            if any(index in edits and not edits[index].beside for index in members)
             else "kept"
         )
         roles = tuple(message["role"] for index in members for message in outcome.conversation.neutral(index))
@@ -256,13 +256,21 @@ def _edited(outcome: Outcome, indexes: Iterable[int], request_id: str) -> list[C
         kind, reason = ("shortened" if edit.parts else "extended"), "decided by the policy"
         if (edit.parts or edit.emptied) and edit.parts.keys() <= edit.cleared:
             kind, reason = "cleared", "older tool result"
+        elif edit.beside:
+            after -= outcome.measured.sizes[index]
+            facts |= _of_texts(edit.system, "system")
         elif not (edit.parts or edit.start or edit.end):
             kind, after = "inserted", after - outcome.measured.sizes[index]
-            digest = blake2b("\0".join(edit.own).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-            facts |= {"roles": ("user",), "tools": (), "tokens": 0, "digest": digest}
+            facts |= _of_texts(edit.own, "user")
         facts["messages"] = messages  # of what was extended nothing left
         found.append(ContentReplaced(request_id=request_id, kind=kind, tokens_after=after, reason=reason, **facts))
     return found
+
+
+def _of_texts(texts: Sequence[str], role: str) -> dict[str, Any]:
+    """What is told of inserted texts alone, in the place of what they stand beside."""
+    digest = blake2b("\0".join(texts).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    return {"roles": (role,), "tools": (), "tokens": 0, "digest": digest}
 
 
 def _reused(outcome: Outcome, request_id: str) -> list[ContentReused]:

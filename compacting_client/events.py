@@ -112,8 +112,9 @@ class ContentReplaced(Event):
     """One item left with other content.
 
     ``kind``: "stripped" (its signed thinking was removed), "shortened" (a tool result has other content), "cleared" (an older tool result gave
-    way to a marker, or the arguments of its call were emptied), "extended" (a policy's text stands at its start or end), "inserted" (a policy's
-    text stands before it, as a user message of its own; ``tokens`` is 0 then); ``tokens_after``: of what stands in its place.
+    way to a marker, or the arguments of its call were emptied), "extended" (a policy's text stands at its start or end, or, with ``roles``
+    ("system",) and ``tokens`` 0, at the end of the system prompt), "inserted" (a policy's text stands before it, as a user message of its own;
+    ``tokens`` is 0 then); ``tokens_after``: of what stands in its place.
     """
 
     name: ClassVar[str] = "content.replaced"

@@ -183,11 +183,12 @@ class _Request:
         """The arguments of the SDK's method: the very same where the body did not change."""
         if new is self.body:
             return self._method, self._path, self._content, self._options
-        contents = new[GEMINI.FIELD]
+        changed = {name: value for name, value in new.items() if value is not self.body.get(name)}
         options = self._options
-        if GEMINI.FIELD in self._extra:  # it would be put over what leaves
-            options = _with_extra_body(options, {**self._extra, GEMINI.FIELD: contents})
-        return self._method, self._path, {**self._content, GEMINI.FIELD: contents}, options
+        over = {name: value for name, value in changed.items() if name in self._extra}
+        if over:  # the old ones would be put over what leaves
+            options = _with_extra_body(options, {**self._extra, **over})
+        return self._method, self._path, {**self._content, **changed}, options
 
 
 def _total(response: Any) -> Any:

@@ -29,6 +29,8 @@ OTHER = "other"
 class ItemEdit:
     """Changes of one item: `parts`, number of a neutral tool message -> its new content; texts at start and end, or of an own item before it.
 
+    ``system``: texts at the end of the system prompt, which are counted with this item and change nothing in it.
+
     ``cleared``: those of the parts of which nothing but that content is left; ``emptied``: numbers of the calls that lose their arguments.
     """
 
@@ -38,6 +40,12 @@ class ItemEdit:
     start: list[str] = field(default_factory=list[str])
     end: list[str] = field(default_factory=list[str])
     own: list[str] = field(default_factory=list[str])
+    system: list[str] = field(default_factory=list[str])
+
+    @property
+    def beside(self) -> bool:
+        """Whether nothing but the system prompt changes."""
+        return not (self.parts or self.emptied or self.start or self.end or self.own)
 
 
 class Reader(Protocol):

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from compacting_client.core.conversation import SYSTEM, Conversation, ItemEdit, Reader
 
-__all__ = ["NO_EDITS", "Edits", "Inserted", "Shortened", "placed", "rendered"]
+__all__ = ["NO_EDITS", "Edits", "Inserted", "Shortened", "placed", "rendered", "to_system", "weighed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,13 @@ class Shortened:
 
 @dataclass(frozen=True, slots=True)
 class Inserted:
-    """Text of a policy's own: at the "start" or "end" of the user item `at`, an "own" user item before it, or yet "unplaced" before it."""
+    """Text of a policy's own: at the "start" or "end" of the user item `at`, an "own" user item before it, or yet "unplaced" before it.
+
+    "system": at the end of the system prompt, wherever the provider keeps that; `at` is then the first item that is left (see `to_system`).
+    """
 
     at: int
-    side: Literal["start", "end", "own", "unplaced"]
+    side: Literal["start", "end", "own", "system", "unplaced"]
     text: str
 
 
@@ -49,6 +52,11 @@ class Edits:
     def places(self) -> set[int]:
         """The items that change, and those that text stands before."""
         return {each.at for each in self.shortened} | {each.at for each in self.inserted}
+
+    @property
+    def system(self) -> list[str]:
+        """The texts that stand at the end of the system prompt, in their order."""
+        return [each.text for each in self.inserted if each.side == "system"]
 
     def by_item(self) -> dict[int, ItemEdit]:
         """The changes of each item."""
@@ -103,6 +111,16 @@ def rendered(reader: Reader, item: Any, edit: ItemEdit | None) -> list[Any]:
     return [*before, reader.edited(item, edit) if changes else item]
 
 
+def weighed(reader: Reader, item: Any, edit: ItemEdit) -> list[Any]:
+    """What is counted for one item: what stands in its place, and the texts at the end of the system prompt."""
+    return [*rendered(reader, item, edit), *([reader.own(edit.system)] if edit.system else [])]
+
+
+def to_system(conversation: Conversation, text: str) -> Inserted:
+    """`text` at the end of the system prompt.  Everything that stands in the history comes after it."""
+    return Inserted(conversation.history[0], "system", text)
+
+
 def placed(conversation: Conversation, gone: AbstractSet[int], texts: Sequence[Inserted]) -> tuple[Inserted, ...]:
     """`texts`, each at a place that strictly alternating templates accept and that is inside no exchange (DESIGN 3.6).
 
@@ -119,6 +137,8 @@ def placed(conversation: Conversation, gone: AbstractSet[int], texts: Sequence[I
     return tuple(
         each
         if each.side != "unplaced" and each.at not in gone
+        else Inserted(there[0], "system", each.text)
+        if each.side == "system"
         else _placed(each.at + (each.side == "end"), each.text, there, takes, reaches)
         for each in texts
     )

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from compacting_client.core import calibration, imprints
 from compacting_client.core.calibration import EXACT, Scale
 from compacting_client.core.conversation import OTHER, SYSTEM, Conversation, Message
-from compacting_client.core.edits import Edits, rendered
+from compacting_client.core.edits import Edits, rendered, weighed
 from compacting_client.core.effects import Ask, Effect
 from compacting_client.core.plan import Plan
 from compacting_client.core.prefix import OPENING
@@ -332,6 +332,6 @@ def resized(measured: Measure, edits: Edits) -> Generator[Effect, Any, dict[int,
     found: dict[int, Tokens] = {}
     conversation = measured.conversation
     for index, edit in edits.by_item().items():
-        found[index] = yield from measured.sizes_of(rendered(conversation.reader, conversation.items[index], edit))
+        found[index] = yield from measured.sizes_of(weighed(conversation.reader, conversation.items[index], edit))
     measured.resized = edits, found
     return found

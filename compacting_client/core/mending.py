@@ -38,7 +38,8 @@ def asked(view: View) -> tuple[list[Shown], list[Message]]:
     texts: dict[tuple[int, str], list[Shown]] = defaultdict(list)
     for each in view.edits.inserted:
         side = "end" if each.side == "end" else "start"
-        texts[each.at, side].append(Shown({"role": "user", "content": each.text}, each.at, inserted=each))
+        role = "system" if each.side == "system" else "user"
+        texts[each.at, side].append(Shown({"role": role, "content": each.text}, each.at, inserted=each))
     shown = [Shown(_copy(message)) for message in conversation.head]
     for index in range(len(conversation)):
         if index in view.gone:
@@ -278,7 +279,10 @@ def _grown(shown: Sequence[Shown], messages: Sequence[Message], places: Sequence
 def _texts(
     end: int, shown: Sequence[Shown], messages: Sequence[Message], places: Sequence[int | None]
 ) -> list[Inserted]:
-    """The inserted texts, old and new, in their order.  Raises PolicyError for new messages that are no text of user or assistant."""
+    """The inserted texts, old and new, in their order; those in the system prompt stay.
+
+    Raises PolicyError for new messages that are no text of user or assistant.
+    """
     found: list[Inserted] = []
     at = end
     for message, place in zip(reversed(messages), reversed(places), strict=True):
@@ -291,7 +295,9 @@ def _texts(
             at = each.inserted.at + (each.inserted.side == "end")
         else:
             at = 0 if each.at is None else each.at
-    return found[::-1]
+    returned = {*places}
+    stays = [each.inserted for place, each in enumerate(shown) if each.inserted is not None and place not in returned]
+    return [*(each for each in stays if each.side == "system"), *found[::-1]]
 
 
 def _new_text(message: Message) -> str:

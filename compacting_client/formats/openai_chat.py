@@ -30,6 +30,7 @@ from compacting_client.formats.base import (
     whole,
 )
 from compacting_client.formats.calls import emptied
+from compacting_client.formats.leading import with_system
 
 __all__ = ["API", "FIELD", "check", "held", "read", "refused_binding", "reserved", "too_long", "usage", "write"]
 
@@ -122,12 +123,12 @@ def _imprint(item: dict[str, Any], text: Any, role: str) -> tuple[Imprint, int |
 
 def write(plan: Plan, conversation: Conversation, body: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of `body` without the items that go; the rest are the caller's own objects."""
-    messages = body[FIELD]
-    stay = kept(plan.gone, len(conversation))
+    messages, stay = body[FIELD], kept(plan.gone, len(conversation))
     if not plan.edits:
         return {**body, FIELD: [messages[index] for index in stay]}
     edits, reader = plan.edits.by_item(), conversation.reader
-    return {**body, FIELD: [item for index in stay for item in rendered(reader, messages[index], edits.get(index))]}
+    sent = [item for index in stay for item in rendered(reader, messages[index], edits.get(index))]
+    return {**body, FIELD: with_system(reader, sent, plan.edits.system) if plan.edits.system else sent}
 
 
 def usage(answer: Any, so_far: Usage | None = None) -> Usage | None:

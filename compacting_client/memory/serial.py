@@ -79,10 +79,10 @@ def _text(value: Any) -> str:
     return value
 
 
-def _side(value: Any) -> Literal["start", "end", "own"]:
-    if value not in ("start", "end", "own"):
+def _side(value: Any) -> Literal["start", "end", "own", "system"]:
+    if value not in ("start", "end", "own", "system"):
         raise ValueError
-    side: Literal["start", "end", "own"] = value
+    side: Literal["start", "end", "own", "system"] = value
     return side
 
 

@@ -104,7 +104,19 @@ def write(plan: Plan, conversation: Conversation, body: Mapping[str, Any]) -> di
         if start <= index < stop and conversation.roles[index] == "assistant":
             item = _stripped(item)
         sent.extend(rendered(conversation.reader, item, edits.get(index)))
-    return {**body, FIELD: sent}
+    system = {"system": _with_system(body.get("system"), plan.edits.system)} if plan.edits.system else {}
+    return {**body, FIELD: sent, **system}
+
+
+def _with_system(system: Any, texts: Sequence[str]) -> list[Any]:
+    """The system prompt with texts at its end: blocks, the caller's own as they are, so that their cache marks still hold."""
+    if not given(system) or not system:
+        blocks: list[Any] = []
+    elif isinstance(system, str):
+        blocks = [_written(system)]
+    else:
+        blocks = list(cast("Sequence[Any]", system))
+    return [*blocks, *map(_written, texts)]
 
 
 def usage(answer: Any, so_far: Usage | None = None) -> Usage | None:

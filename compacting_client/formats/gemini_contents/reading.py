@@ -21,6 +21,7 @@ API = "gemini"
 FIELD = "contents"
 
 _MODEL = "model"
+_SYSTEM = "systemInstruction"
 _ROLES = {_MODEL: "assistant", "user": "user", "function": "user"}
 _MEDIA = ("inlineData", "fileData")
 
@@ -74,7 +75,18 @@ def write(plan: Plan, conversation: Conversation, body: Mapping[str, Any]) -> di
     for index in kept(plan.gone, len(conversation)):
         item = conversation.items[index] if index in edits else contents[index]  # a content may be a mere string
         sent.extend(rendered(reader, item, edits.get(index)))
-    return {**body, FIELD: sent}
+    written = {**body, FIELD: sent}
+    return _with_system(written, plan.edits.system) if plan.edits.system else written
+
+
+def _with_system(body: Mapping[str, Any], texts: Sequence[str]) -> dict[str, Any]:
+    """`body` with texts at the end of its system instruction, in the spelling and at the place where it stands."""
+    config = as_dict(body.get("config"))
+    if config is not None and field(body, _SYSTEM) is None:
+        return {**body, "config": _with_system({"systemInstruction": None, **config}, texts)}
+    name = next((name for name in body if camel(name) == _SYSTEM and body[name] is not None), _SYSTEM)
+    content = _system_content(body.get(name)) or {}
+    return {**body, name: {**content, "parts": [*(content.get("parts") or ()), *({"text": text} for text in texts)]}}
 
 
 def usage(answer: Any, so_far: Usage | None = None) -> Usage | None:
@@ -207,14 +219,19 @@ def _count(parts: Sequence[Mapping[str, Any]]) -> int:
 
 
 def _head(system: Any) -> list[Message]:
+    content = _system_content(system)
+    return [{"role": SYSTEM, "content": _text(parts_of(content))}] if content is not None else []
+
+
+def _system_content(system: Any) -> dict[str, Any] | None:
+    """A system instruction as a content: it may be a text, a part, or a list of those.  None where there is none."""
     if not given(system) or not system:
-        return []
-    if isinstance(system, str):
-        return [{"role": SYSTEM, "content": system}]
+        return None
     content = as_dict(system)
-    if content is None or field(content, "parts") is None:  # a list of parts, or one part
-        content = {"parts": cast("Sequence[Any]", system) if isinstance(system, (list, tuple)) else [system]}
-    return [{"role": SYSTEM, "content": _text(parts_of(content))}]
+    if content is not None and field(content, "parts") is not None:
+        return content
+    parts = cast("Sequence[Any]", system) if isinstance(system, (list, tuple)) else [system]
+    return {"parts": [{"text": part} if isinstance(part, str) else part for part in parts]}
 
 
 def _text(parts: Sequence[Mapping[str, Any]]) -> Any:

@@ -1,6 +1,6 @@
 """Your own OpenAI, Anthropic or Google Gen AI client, whose requests leave with a history that fits, is accepted, and is accounted for."""
 
-from compacting_client import memory
+from compacting_client import memory, presets
 from compacting_client.control import Control, control
 from compacting_client.core.summaries import SummaryRequest
 from compacting_client.errors import BudgetError, CompactingError, ConfigError, PolicyError, UnsupportedClientError
@@ -55,4 +55,5 @@ __all__ = [
     "estimate_tokens",
     "is_compacting",
     "memory",
+    "presets",
 ]

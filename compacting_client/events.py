@@ -133,13 +133,17 @@ class ContentReplaced(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class ContentReused(Event):
-    """Something remembered was used again.  ``kind``: "cut"; ``age``: requests since it was made; ``tokens_saved``: what it kept out."""
+    """Something remembered was used again.  ``age``: requests since it was made; ``tokens_saved``: what it kept out of this request.
+
+    ``kind``: "cut", or "tool_result", which answered a call of ``tool`` again: that saves the call, and no tokens.
+    """
 
     name: ClassVar[str] = "content.reused"
     level: ClassVar[Level] = "debug"
     kind: str
     age: int
     tokens_saved: float
+    tool: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

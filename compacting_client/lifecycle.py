@@ -128,6 +128,7 @@ class _Request:
             if self.policy is not None and self.report.reason is None:
                 self.question = self._question(self.policy)
                 self.outcome = yield from compaction(self.question)
+                self.session.answers.expect(self.report, (yield from self.policy.known(self.outcome.conversation)))
                 yield from recovery.ahead(self)
                 account.fill(self.report, self.outcome, self.policy.budget)
                 self._follow(self.outcome)

@@ -33,7 +33,9 @@ def flag(field: str, value: Any) -> bool:
 
 def names(field: str, value: Any) -> tuple[str, ...]:
     """`value` as a tuple if it is a list of tool names.  Raises ConfigError."""
-    listed = isinstance(value, (list, tuple)) and all(isinstance(name, str) and name for name in cast("list[Any]", value))
+    listed = isinstance(value, (list, tuple)) and all(
+        isinstance(name, str) and name for name in cast("list[Any]", value)
+    )
     if not listed:
         raise ConfigError(f"{field} must be a list of tool names, as in ('read_*',), not {value!r}")
     return tuple(cast("list[str]", value))

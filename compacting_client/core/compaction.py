@@ -295,7 +295,12 @@ def _accepted(
     measured = outcome.measured
     edited = yield from resized(measured, plan.edits)
     # what had to stay may be more than what a policy reckoned with
-    grown = sum(size - measured.sizes[index] for index, size in edited.items())
+    asked = (
+        (yield from measured.sizes_of([outcome.conversation.reader.own(texts)]))
+        if (texts := plan.edits.asked_for)
+        else 0
+    )
+    grown = sum(size - measured.sizes[index] for index, size in edited.items()) - asked
     larger = grown > 0 and grown > sum(measured.sizes[index] for index in plan.gone)
     if broken := ("larger",) if larger else tuple(question.refused(plan)):
         outcome.rejected.append((broken, attempt.instead))

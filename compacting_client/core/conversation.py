@@ -42,6 +42,11 @@ class ItemEdit:
     own: list[str] = field(default_factory=list[str])
     system: list[str] = field(default_factory=list[str])
 
+    def hashed(self) -> int:
+        """A hash of these changes; texts have theirs already."""
+        texts = tuple(map(tuple, (self.start, self.end, self.own, self.system)))
+        return hash((repr((self.parts, self.cleared, self.emptied)), texts))
+
     @property
     def beside(self) -> bool:
         """Whether nothing but the system prompt changes."""

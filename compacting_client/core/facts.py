@@ -12,7 +12,7 @@ import orjson
 from compacting_client.core.conversation import Conversation, Message
 from compacting_client.core.tokens import dump
 
-__all__ = ["Fact", "Said", "canonical", "calls_of", "facts", "matches", "said", "text_of"]
+__all__ = ["Fact", "Said", "calls_of", "canonical", "facts", "matches", "said", "text_of"]
 
 _FAILED = re.compile(r"\s*(?:error|exception|traceback \(most recent call last\))\s*:", re.IGNORECASE)
 _ERROR_KEYS = ("error", "is_error", "isError")
@@ -121,7 +121,9 @@ def text_of(content: Any) -> tuple[str, int]:
     """The text of a content, and how many of its blocks are none."""
     if isinstance(content, str):
         return content, 0
-    blocks = cast("Sequence[Any]", content) if isinstance(content, (list, tuple)) else [] if content is None else [content]
+    blocks = (
+        cast("Sequence[Any]", content) if isinstance(content, (list, tuple)) else [] if content is None else [content]
+    )
     texts = [_text(block) for block in blocks]
     return "\n".join(text for text in texts if text is not None), sum(text is None for text in texts)
 
@@ -137,7 +139,9 @@ def _text(block: Any) -> str | None:
     """The text of one block; None where it is none, or a thought."""
     if isinstance(block, str):
         return block
-    fields = cast("dict[str, Any]", block) if isinstance(block, dict) else vars(block) if hasattr(block, "__dict__") else {}
+    fields = (
+        cast("dict[str, Any]", block) if isinstance(block, dict) else vars(block) if hasattr(block, "__dict__") else {}
+    )
     text = fields.get("text")
     plain = fields.get("type") in (None, "text", "input_text", "output_text") and not fields.get("thought")
     return text if isinstance(text, str) and plain else None

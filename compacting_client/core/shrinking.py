@@ -19,7 +19,9 @@ _PASSES = 4
 class Shrinking:
     """``chosen(text)`` is the choice with that text for a ledger; ``before``: the ledgers that stand in the history by now."""
 
-    def __init__(self, view: View, shown: Sequence[Line], before: Sequence[str], chosen: Callable[[str], Choice]) -> None:
+    def __init__(
+        self, view: View, shown: Sequence[Line], before: Sequence[str], chosen: Callable[[str], Choice]
+    ) -> None:
         self._view, self._shown, self._chosen = view, list(shown), chosen
         known = {line for text in before for line in text.split("\n")}
         if known:

@@ -37,7 +37,11 @@ class Stages:
         start = -1 if self._question is None else self._question
         owner = conversation.exchanges.owner
         last = max((index for index in gone if index > start), default=start)
-        newest = next((i for i in range(last + 1, len(conversation)) if i in conversation.calls), None) if last > start else None
+        newest = (
+            next((i for i in range(last + 1, len(conversation)) if i in conversation.calls), None)
+            if last > start
+            else None
+        )
         behind = None if newest is None else owner[newest]
         return sum(len(ids) for index, ids in conversation.answers.items() if index > last and owner[index] != behind)
 
@@ -72,7 +76,9 @@ class Stages:
 
     def left(self, units: AbstractSet[int], *, noted: bool) -> list[int]:
         """The units that stay, and whose results the ledger need not have."""
-        there = (unit for unit in self.view.units() if unit not in units and unit in self.view.conversation.exchanges.members)
+        there = (
+            unit for unit in self.view.units() if unit not in units and unit in self.view.conversation.exchanges.members
+        )
         return [unit for unit in there if noted or self._is_run(unit)]
 
     def said_before(self, units: AbstractSet[int]) -> Iterator[Message]:

@@ -17,6 +17,7 @@ from compacting_client.core.plan import Plan, kept
 from compacting_client.core.tokens import dump
 from compacting_client.formats import canonical, media, overflow
 from compacting_client.formats.base import (
+    Asked,
     Glance,
     TooLong,
     Unreadable,
@@ -32,7 +33,19 @@ from compacting_client.formats.base import (
 from compacting_client.formats.calls import emptied
 from compacting_client.formats.leading import with_system
 
-__all__ = ["API", "FIELD", "check", "held", "read", "refused_binding", "reserved", "too_long", "usage", "write"]
+__all__ = [
+    "API",
+    "FIELD",
+    "asked",
+    "check",
+    "held",
+    "read",
+    "refused_binding",
+    "reserved",
+    "too_long",
+    "usage",
+    "write",
+]
 
 API = "openai-chat"
 FIELD = "messages"
@@ -139,6 +152,19 @@ def usage(answer: Any, so_far: Usage | None = None) -> Usage | None:
         return so_far
     cached = get(get(counted, "prompt_tokens_details"), "cached_tokens")
     return Usage(prompt, cached or 0, get(counted, "completion_tokens") or 0)
+
+
+def asked(answer: Any) -> list[Asked]:
+    """From a completion, a chunk, or their JSON; a custom tool's input is its arguments."""
+    found: list[Asked] = []
+    for number, choice in enumerate(get(answer, "choices") or ()):
+        message, delta = get(choice, "message"), get(choice, "delta")
+        for each in get(message or delta, "tool_calls") or ():
+            function = get(each, "function") or get(each, "custom")
+            arguments = get(function, "arguments") or get(function, "input")
+            slot = None if message is not None else (number, get(each, "index") or 0)
+            found.append(Asked(get(each, "id"), get(function, "name"), arguments, slot))
+    return found
 
 
 def refused_binding(status: int | None, text: str) -> bool:  # noqa: ARG001 - the protocol's signature

@@ -53,7 +53,9 @@ class ClearToolResults(Policy):
         whole_number("keep", self.keep, at_least=0)
         if self.max_tokens is not None:
             whole_number("max_tokens", self.max_tokens, at_least=1)
-        object.__setattr__(self, "exclude_tools", names("exclude_tools", self.exclude_tools))  # hashable, and one fingerprint
+        object.__setattr__(
+            self, "exclude_tools", names("exclude_tools", self.exclude_tools)
+        )  # hashable, and one fingerprint
         flag("clear_inputs", self.clear_inputs)
         share("target", self.target)
 

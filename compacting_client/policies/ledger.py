@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from compacting_client.core.conversation import Conversation
-from compacting_client.core.edits import Inserted
 from compacting_client.core.effects import Ask, Effect
 from compacting_client.core.facts import Fact, Said, calls_of, facts, judged, matches
-from compacting_client.core.ledger import current, is_ledger, is_note, ledger_text, lines, note_text
+from compacting_client.core.ledger import current, lines, note_text
+from compacting_client.core.reuse import Known, known, run_of
 from compacting_client.core.shrinking import Shrinking
 from compacting_client.core.stages import Stages
 from compacting_client.core.view import Choice, View
@@ -105,6 +105,14 @@ class Ledger(Policy):
         after = yield from view.after(choice)
         return choice if after.total < view.total else None
 
+    def known(self, conversation: Conversation) -> Generator[Effect, Any, Known]:
+        """The last good result of each call of the run whose tool `reuse_results` names."""
+        if not self.reuse_results:
+            return {}
+        names = ("*",) if self.reuse_results is True else tuple(self.reuse_results)
+        found = yield from self._facts(conversation, run_of(conversation))
+        return known(conversation, [each for each in found if isinstance(each, Fact) and matches(each.tool, names)])
+
     def _over(self, view: View) -> bool:
         return self.max_tokens is not None and view.exceeds(self.max_tokens)
 
@@ -123,7 +131,12 @@ class Ledger(Policy):
         """Whether a unit has a result of a tool that is kept."""
         if not self.keep_tools:
             return False
-        called = (call for index in conversation.exchanges.unit(unit) for m in conversation.reader.neutral(conversation.items[index]) for call in calls_of(m))
+        called = (
+            call
+            for index in conversation.exchanges.unit(unit)
+            for m in conversation.reader.neutral(conversation.items[index])
+            for call in calls_of(m)
+        )
         return any(matches(tool, self.keep_tools) for _, (tool, _) in called)
 
     def _folded(
@@ -131,15 +144,21 @@ class Ledger(Policy):
     ) -> Generator[Effect, Any, Choice | None]:
         """The choice that drops `folds`, and with `noted` all earlier turns."""
         units = view.mended(folds | stages.earlier() if noted else folds) - view.gone
-        trigger = "turns" if self.scope == "scoped" else "tool_results" if self.scope == "ledger" or self._enough(view) else "tokens"
+        trigger = (
+            "turns"
+            if self.scope == "scoped"
+            else "tool_results"
+            if self.scope == "ledger" or self._enough(view)
+            else "tokens"
+        )
         target = None if self.max_tokens is None else 0.9 * self.max_tokens
         texts = stages.others(noted=noted)
         note = self._note(stages, units) if noted else ""
         choice = Choice(frozenset(units), trigger, target, inserted=(*stages.note(note), *texts))
         if self.scope == "scoped":
             return choice if units or choice.inserted != view.edits.inserted else None
-        found = yield from self._facts(view, stages.lost(units, noted=noted))
-        later = yield from self._facts(view, stages.left(units, noted=noted))
+        found = yield from self._facts(view.conversation, stages.lost(units, noted=noted))
+        later = yield from self._facts(view.conversation, stages.left(units, noted=noted))
         shown = self._lines(view, current(found, (each for each in later if isinstance(each, Fact))), [*found, *later])
         if not (units or shown):
             return None
@@ -156,8 +175,8 @@ class Ledger(Policy):
     def _note(self, stages: Stages, units: set[int]) -> str:
         return note_text(stages.said_before(units), self.history_messages, self.history_chars)
 
-    def _facts(self, view: View, units: Iterable[int]) -> Generator[Effect, Any, list[Fact | Said]]:
-        found = [*facts(view.conversation, units)]
+    def _facts(self, conversation: Conversation, units: Iterable[int]) -> Generator[Effect, Any, list[Fact | Said]]:
+        found = [*facts(conversation, units)]
         if self.failed is None:
             return found
         results = [dict(each.message) for each in found if isinstance(each, Fact)]

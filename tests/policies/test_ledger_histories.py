@@ -139,8 +139,7 @@ def test_long_conversations_with_signed_thinking_grow(record: dict, name: str) -
     """The same in Anthropic's shape, on a model that binds thinking."""
     body = native(record, **BINDING)
     assert any(
-        report.changed
-        for report in grows(anthropic_messages, body, policy_of(name, counted(anthropic_messages, body)))
+        report.changed for report in grows(anthropic_messages, body, policy_of(name, counted(anthropic_messages, body)))
     )
 
 
@@ -156,7 +155,9 @@ def test_every_long_conversation_at_every_prefix(record: dict, shape: Any, name:
 
 @pytest.mark.full
 @each_policy
-@pytest.mark.parametrize("fields", [{}, MANUAL, BINDING, {**BINDING, **MANUAL}], ids=["plain", "manual", "binding", "both"])
+@pytest.mark.parametrize(
+    "fields", [{}, MANUAL, BINDING, {**BINDING, **MANUAL}], ids=["plain", "manual", "binding", "both"]
+)
 @pytest.mark.parametrize("record", params(long_conversations, "anthropic_native"))
 def test_every_long_native_conversation(record: dict, fields: dict, name: str) -> None:
     """Every prefix in Anthropic's shape: as recorded, with thinking `enabled`, and both ways on a model that binds it."""

@@ -12,10 +12,10 @@ from compacting_client.core.edits import rendered
 from compacting_client.core.imprints import Imprint
 from compacting_client.core.plan import Plan, kept
 from compacting_client.core.tokens import dump
-from compacting_client.formats.base import Unreadable, Usage, as_dict, get, given
+from compacting_client.formats.base import Asked, Unreadable, Usage, as_dict, get, given
 from compacting_client.formats.gemini_contents.parts import camel, field, is_known, kind_of, media_tokens, parts_of
 
-__all__ = ["API", "FIELD", "held", "items_of", "read", "refused_binding", "usage", "write"]
+__all__ = ["API", "FIELD", "asked", "held", "items_of", "read", "refused_binding", "usage", "write"]
 
 API = "gemini"
 FIELD = "contents"
@@ -97,6 +97,17 @@ def usage(answer: Any, so_far: Usage | None = None) -> Usage | None:
         return so_far
     output = (_number(counted, "candidatesTokenCount") or 0) + (_number(counted, "thoughtsTokenCount") or 0)
     return Usage(prompt, _number(counted, "cachedContentTokenCount") or 0, output)
+
+
+def asked(answer: Any) -> list[Asked]:
+    """From a response, a chunk of one, or their JSON: calls come whole."""
+    found: list[Asked] = []
+    for candidate in get(answer, "candidates") or ():
+        for part in get(get(candidate, "content"), "parts") or ():
+            call = as_dict(get(part, "functionCall") or get(part, "function_call"))
+            if call is not None:
+                found.append(Asked(call.get("id"), call.get("name"), call.get("args") or {}))
+    return found
 
 
 def refused_binding(status: int | None, text: str) -> bool:  # noqa: ARG001 - the protocol's signature

@@ -131,7 +131,8 @@ class Control(Generic[ClientT]):
         By the last request of this thread or task, as `reusable`; for loops of your own, tool runners, and automatic function calling.  `name`
         is the tool's, where it is not that of the function.  Raises ConfigError for what is no function.
         """
-        return reusing(self._session, function, name)
+        wrapped: FunctionT = reusing(self._session, function, name)
+        return wrapped
 
     def forget(self, messages: Iterable[Any] | None = None) -> None:
         """Forget what was decided for the conversation that opens like `messages` (the list a call takes), or for all of them.

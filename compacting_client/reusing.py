@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import orjson
 
@@ -20,8 +19,6 @@ from compacting_client.steps import Steps, Tell
 from compacting_client.validation import is_async
 
 __all__ = ["reusable", "reusing"]
-
-FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
 def reusable(session: Session, response: Any) -> dict[str, Reused]:
@@ -41,7 +38,7 @@ def reusable(session: Session, response: Any) -> dict[str, Reused]:
     return found
 
 
-def reusing(session: Session, function: FunctionT, name: str | None) -> FunctionT:
+def reusing(session: Session, function: Any, name: str | None) -> Any:
     """`function`, answering calls whose result the last request of this context had.  Raises ConfigError."""
     tool = name or getattr(function, "__name__", None)
     if not callable(function) or not isinstance(tool, str):
@@ -66,7 +63,7 @@ def reusing(session: Session, function: FunctionT, name: str | None) -> Function
         await arun(_steps(_event(*found)), session, _anothing, _anothing)
         return returned.alike(found[2].content)
 
-    return cast("FunctionT", awrapped if is_async(function) else wrapped)
+    return awrapped if is_async(function) else wrapped
 
 
 class _Returned:

@@ -89,6 +89,7 @@ def test_the_core_is_pure() -> None:
     pure = {
         "__future__",
         "array",
+        "bisect",
         "collections",
         "contextlib",
         "dataclasses",
@@ -97,6 +98,7 @@ def test_the_core_is_pure() -> None:
         "itertools",
         "json",
         "math",
+        "re",
         "statistics",
         "typing",
     }

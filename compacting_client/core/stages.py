@@ -103,8 +103,9 @@ class Stages:
         if not text:
             return []
         at = self._place()
-        side = "end" if at in self.view.conversation.answers else "start"
-        return [Inserted(at, side if self._question is not None else "unplaced", text)]
+        if self._question is None:
+            return [Inserted(at, "unplaced", text)]
+        return [Inserted(at, "end" if at in self.view.conversation.answers else "start", text)]
 
     def ledger(self, text: str) -> list[Inserted]:
         """A ledger at its place: the end of the question."""

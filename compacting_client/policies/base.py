@@ -69,8 +69,8 @@ class Policy:
 
     def known(self, conversation: Conversation) -> Generator[Effect, Any, Known]:  # noqa: ARG002 - as above
         """The results in a history that may answer the same call again; none, where the policy is not told so."""
+        yield from ()  # a generator, as that of a policy which has to ask
         return {}
-        yield  # a generator, as that of a policy which has to ask
 
     @property
     def is_async(self) -> bool:

@@ -131,13 +131,11 @@ class Ledger(Policy):
         """Whether a unit has a result of a tool that is kept."""
         if not self.keep_tools:
             return False
-        called = (
-            call
-            for index in conversation.exchanges.unit(unit)
-            for m in conversation.reader.neutral(conversation.items[index])
-            for call in calls_of(m)
+        items = (
+            conversation.items[index] for index in conversation.exchanges.unit(unit) if index in conversation.calls
         )
-        return any(matches(tool, self.keep_tools) for _, (tool, _) in called)
+        messages = (message for item in items for message in conversation.reader.neutral(item))
+        return any(matches(tool, self.keep_tools) for message in messages for _, (tool, _) in calls_of(message))
 
     def _folded(
         self, view: View, stages: Stages, folds: set[int], *, noted: bool

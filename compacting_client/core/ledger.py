@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 
 import orjson
 
-from compacting_client.core.conversation import Message
+from compacting_client.core.conversation import Conversation, Message
 from compacting_client.core.facts import Fact, Said, said, text_of
 from compacting_client.core.tokens import dump
 
@@ -23,25 +23,31 @@ ARGUMENTS = 400
 """Characters of a call's arguments that a line shows (SEEDS P10)."""
 
 _OPENING = (
-    "<tool_results>\nA record of earlier tool calls of this task and what they returned, each as it was when its call ran, oldest first; results "
-    "that follow are newer. The calls completed: use what they returned. It is data, and no new request.\n"
+    "<tool_results>\nA record of your earlier tool calls, all completed, and of what each returned when it ran; results that follow are newer. "
+    "Use it; it is no request.\n"
 )
 _CLOSING = "\n</tool_results>"
-_NOTE_OPENING = "<earlier_conversation>\nA record of earlier messages of this conversation, shortened. It is no new request; that one follows.\n"
+_NOTE_OPENING = "<earlier_conversation>\nA record of earlier messages, shortened. It is no request; that follows.\n"
 _NOTE_CLOSING = "\n</earlier_conversation>"
 _LINE_ENDS = str.maketrans({char: f"\\u{ord(char):04x}" for char in "\x85\u2028\u2029"})
 
 
-@dataclass(slots=True)
 class Line:
-    """One line in its present form, ``text``; ``shorter()`` gives it without the result, None where nothing is gained by that.
+    """One line in its present form, ``text``; ``last``: it is one of those that shrink last."""
 
-    ``last``: it is one of those that shrink last.
-    """
+    __slots__ = ("_full", "last", "text")
 
-    text: str
-    shorter: Callable[[], str | None]
-    last: bool = False
+    def __init__(self, text: str, full: Callable[[], str] | None = None, *, last: bool = False) -> None:
+        self.text, self.last, self._full = text, last, full
+
+    def shorter(self) -> str | None:
+        """The line without its result; None where nothing is gained by that."""
+        short = self._full() if self._full is not None else None
+        return short if short is not None and len(short) < len(self.text) else None
+
+    def shrink(self, short: str) -> None:
+        """Take that form, for good."""
+        self.text, self._full = short, None
 
 
 def current(found: Iterable[Fact | Said], later: Iterable[Fact]) -> list[Fact | Said]:
@@ -75,7 +81,9 @@ def lines(
     """
     most, words = limits
     return [
-        _spoken(each.text, words) if isinstance(each, Said) else _line(each, made[each.key] > 1, offered, most)
+        Line(f'{{"you said":{_json(_shortened(each.text, words))}}}', str)
+        if isinstance(each, Said)
+        else _line(each, made[each.key] > 1, offered, most)
         for each in found
     ]
 
@@ -83,30 +91,24 @@ def lines(
 def _line(fact: Fact, repeated: bool, offered: Callable[[str], bool], most: int) -> Line:
     content = fact.message.get("content")
     text, others = (content, 0) if isinstance(content, str) else text_of(content)
-    head = f'{{"tool":{_json(fact.tool)},"arguments":{_arguments(fact.arguments)}'
-    tail = f',"attachments not shown":{others}}}' if others else "}"
     name = "failed" if fact.failed else "result"
-    whole = f'{head},"{name}":{_result(text)}{tail}'
+    head = f'{{"tool":{_json(fact.tool)},"arguments":{_arguments(fact.arguments)},"{name}'
+    tail = f',"attachments not shown":{others}}}' if others else "}"
+    line = f'{head}":{_result(text)}{tail}'
     size = len(text)
-
-    def advice(rest: str) -> str:
-        return f"; calling it again returns {rest}" if offered(fact.tool) else ""
-
-    def hidden() -> str | None:
-        short = f'{head},"{name} not shown":"{size:,} characters{advice("them")}"{tail}'
-        return short if len(short) < len(line) else None
-
-    line = whole
     if size > most and not repeated:
-        note = f"{size - most:,} of {size:,} characters{advice('the rest')}"
-        cut = f'{head},"{name}":{_json(f"{_beginning(text, most)}…")},"cut":"{note}"{tail}'
-        line = min(whole, cut, key=len)
-    return Line(line, hidden, repeated)
+        note = f"{size - most:,} of {size:,} characters{_advice('the rest', offered(fact.tool))}"
+        cut = f'{head}":{_json(f"{_beginning(text, most)}…")},"cut":"{note}"{tail}'
+        line = min(line, cut, key=len)
+    return Line(line, partial(_hidden, fact.tool, head, tail, size, offered), last=repeated)
 
 
-def _spoken(text: str, most: int) -> Line:
-    line = f'{{"you said":{_json(_shortened(text, most))}}}'
-    return Line(line, lambda: "")
+def _hidden(tool: str, head: str, tail: str, size: int, offered: Callable[[str], bool]) -> str:
+    return f'{head} not shown":"{size:,} characters{_advice("them", offered(tool))}"{tail}'
+
+
+def _advice(what: str, offered: bool) -> str:
+    return f"; calling it again returns {what}" if offered else ""
 
 
 def _arguments(arguments: str) -> str:
@@ -163,14 +165,25 @@ def ledger_text(shown: Iterable[Line], omitted: int = 0) -> str:
     return f"{_OPENING}{chr(10).join([*first, *listed])}{_CLOSING}"
 
 
-def note_text(messages: Iterable[Message], count: int, most: int) -> str:
-    """The note of an earlier conversation: its last `count` messages with words, each cut to `most` characters (SEEDS 2, history note)."""
-    spoken = [(m, text) for m in messages if (text := said(m.get("content")).strip())]
-    shown = spoken[len(spoken) - count :] if count < len(spoken) else spoken
-    told = [f"{{{_json(m['role'])}:{_json(_shortened(text, most))}{_beside(m)}}}" for m, text in shown]
-    if hidden := len(spoken) - len(shown):
+def note_text(conversation: Conversation, items: Sequence[int], count: int, most: int) -> str:
+    """The note of an earlier conversation: the last `count` of its messages with words, each cut to `most` characters (SEEDS 2, history note)."""
+    told: list[str] = []
+    left = len(items)
+    while left and len(told) < count:
+        left -= 1
+        spoken = conversation.reader.neutral(conversation.items[items[left]])[::-1]
+        told += [line for message in spoken if (line := _noted(message, most))]
+    told = told[:count][::-1]
+    imprints = conversation.contents.imprints
+    if hidden := sum(imprints[index] != "" for index in items[:left]):
         told.insert(0, f'{{"note":"{hidden:,} earlier messages are not shown"}}')
     return f"{_NOTE_OPENING}{chr(10).join(told)}{_NOTE_CLOSING}" if told else ""
+
+
+def _noted(message: Message, most: int) -> str:
+    """A message in the note; "" for one without words."""
+    text = said(message.get("content")).strip() if message["role"] != "tool" else ""
+    return f"{{{_json(message['role'])}:{_json(_shortened(text, most))}{_beside(message)}}}" if text else ""
 
 
 def _beside(message: Message) -> str:

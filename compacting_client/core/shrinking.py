@@ -10,9 +10,9 @@ from compacting_client.core.ledger import Line, ledger_text
 from compacting_client.core.tokens import dump
 from compacting_client.core.view import Choice, View
 
-__all__ = ["Shrinking"]
+__all__ = ["ROOM", "Shrinking"]
 
-_ROOM = 0.9  # of the budget: the goal, so that the next step is some requests away
+ROOM = 0.9  # of the budget: the goal, so that the next step is some requests away
 _PASSES = 4
 
 
@@ -31,23 +31,20 @@ class Shrinking:
         """What was hidden before stays hidden: a line that comes and goes would change the prompt each time."""
         for line in self._shown:
             if line.text not in known and (short := line.shorter()) is not None and short and short in known:
-                line.text, line.shorter = short, _nothing
+                line.shrink(short)
 
-    def to(self, budget: float | None) -> Generator[Effect, Any, Choice]:
-        """The choice that is within `budget`; where there is none, the smallest that still names every call."""
+    def to(self, budget: float | None) -> Generator[Effect, Any, tuple[Choice, float]]:
+        """The choice that is within `budget`, and the tokens that it leaves; where there is none, the smallest that still names every call."""
         choice = self._chosen(ledger_text(self._shown))
-        if budget is None:
-            return choice
         total = yield from self._total(choice)
-        if total <= budget:
-            return choice
-        goal = _ROOM * budget
+        if budget is None or total <= budget:
+            return choice, total
+        goal = ROOM * budget
         order = sorted(range(len(self._shown)), key=lambda n: self._shown[n].last)
         choice, total = yield from self._hide(order, choice, total, goal)
         if total > budget:
-            omitted = yield from self._omit(total, goal)
-            choice = omitted if omitted is not None else choice
-        return choice
+            return (yield from self._omit(total, goal)) or (choice, total)
+        return choice, total
 
     def _total(self, choice: Choice) -> Generator[Effect, Any, float]:
         return (yield from self._view.after(choice)).total
@@ -64,7 +61,7 @@ class Shrinking:
                 n += 1
                 if (short := line.shorter()) is not None:
                     saved += _weight(line.text) - _weight(short)
-                    line.text, line.shorter = short, _nothing
+                    line.shrink(short)
             if not saved:
                 break
             choice = self._chosen(ledger_text(self._shown))
@@ -74,7 +71,7 @@ class Shrinking:
             rate = max(rate, saved / max(1.0, before - total))
         return choice, total
 
-    def _omit(self, total: float, goal: float) -> Generator[Effect, Any, Choice | None]:
+    def _omit(self, total: float, goal: float) -> Generator[Effect, Any, tuple[Choice, float] | None]:
         """Leave out the oldest lines, where that helps; None where even none of them would be too much."""
         weights = [_weight(line.text) for line in self._shown]
         empty = self._chosen(ledger_text((), len(weights)))
@@ -90,14 +87,10 @@ class Shrinking:
             choice = self._chosen(ledger_text(self._shown[n:], n))
             left = yield from self._total(choice)
             if left <= goal:
-                return choice
-        return empty
+                return choice, left
+        return empty, least
 
 
 def _weight(text: str) -> int:
     """Bytes of a line inside of JSON."""
     return len(dump(text))
-
-
-def _nothing() -> None:
-    return None

@@ -12,8 +12,8 @@ from compacting_client.core.effects import Ask, Effect
 from compacting_client.core.facts import Fact, Said, calls_of, facts, judged, matches
 from compacting_client.core.ledger import current, lines, note_text
 from compacting_client.core.reuse import Known, known, run_of
-from compacting_client.core.shrinking import Shrinking
-from compacting_client.core.stages import Stages
+from compacting_client.core.shrinking import ROOM, Shrinking
+from compacting_client.core.stages import Stages, results
 from compacting_client.core.view import Choice, View
 from compacting_client.errors import ConfigError
 from compacting_client.policies.base import Policy, identity
@@ -92,18 +92,19 @@ class Ledger(Policy):
 
     def deciding(self, view: View) -> Generator[Effect, Any, Choice | None]:
         """The exchanges that go, and the ledger and the note that stand for them."""
-        stages = Stages(view, self._stays)
-        folds = stages.loop_aside() if self.scope == "scoped" else stages.older()
-        noted = self.scope == "scoped" or (self.scope == "ledger" and self.max_tokens is None) or stages.noted
-        choice = yield from self._folded(view, stages, folds, noted=noted)
-        if self.max_tokens is not None and not noted and stages.earlier():
-            after = (yield from view.after(choice)) if choice is not None else view
-            if after.exceeds(self.max_tokens):
-                choice = yield from self._folded(view, stages, folds, noted=True)
-        if choice is None or not choice:
-            return None
-        after = yield from view.after(choice)
-        return choice if after.total < view.total else None
+        stages = Stages(view, self._stays if self.keep_tools else None)
+        if self.scope == "scoped":
+            return self._scoped(view, stages)
+        noted = stages.noted or (self.scope == "ledger" and self.max_tokens is None)
+        if not noted and stages.earlier:
+            found = yield from self._folded(view, stages, noted=False, budget=None)
+            left = view.total if found is None else found[1]
+            noted = self.max_tokens is not None and left > self.max_tokens
+        else:
+            found = None
+        if noted or found is None:
+            found = yield from self._folded(view, stages, noted=noted, budget=self.max_tokens)
+        return found[0] if found is not None and found[1] < view.total else None
 
     def known(self, conversation: Conversation) -> Generator[Effect, Any, Known]:
         """The last good result of each call of the run whose tool `reuse_results` names."""
@@ -120,58 +121,51 @@ class Ledger(Policy):
         """Whether the run has enough results, at a glance first."""
         conversation = view.conversation
         start, counts = (conversation.question() or 0), conversation.counts
-        at_most = sum(
-            1 if counts is None else counts[index]
-            for index in range(start, len(conversation))
-            if conversation.roles[index] in ("tool", "user", "other")
-        )
-        return at_most >= self.after_tool_results and Stages(view, self._stays).results() >= self.after_tool_results
+        told = ("tool", "user", "other")
+        there = [index for index in range(start, len(conversation)) if conversation.roles[index] in told]
+        at_most = len(there) if counts is None else sum(counts[index] for index in there)
+        return at_most >= self.after_tool_results and results(view) >= self.after_tool_results
 
     def _stays(self, conversation: Conversation, unit: int) -> bool:
-        """Whether a unit has a result of a tool that is kept."""
-        if not self.keep_tools:
-            return False
-        items = (
+        """Whether a unit has a call of a tool that is kept."""
+        asked = [
             conversation.items[index] for index in conversation.exchanges.unit(unit) if index in conversation.calls
-        )
-        messages = (message for item in items for message in conversation.reader.neutral(item))
+        ]
+        messages = (message for item in asked for message in conversation.reader.neutral(item))
         return any(matches(tool, self.keep_tools) for message in messages for _, (tool, _) in calls_of(message))
 
+    def _scoped(self, view: View, stages: Stages) -> Choice | None:
+        units = view.mended(stages.loop_aside() | stages.earlier)
+        inserted = (*stages.note(self._note(stages, units)), *stages.others(noted=True))
+        return Choice(frozenset(units), "turns", self._target, inserted=inserted) if units else None
+
     def _folded(
-        self, view: View, stages: Stages, folds: set[int], *, noted: bool
-    ) -> Generator[Effect, Any, Choice | None]:
-        """The choice that drops `folds`, and with `noted` all earlier turns."""
-        units = view.mended(folds | stages.earlier() if noted else folds) - view.gone
-        trigger = (
-            "turns"
-            if self.scope == "scoped"
-            else "tool_results"
-            if self.scope == "ledger" or self._enough(view)
-            else "tokens"
-        )
-        target = None if self.max_tokens is None else 0.9 * self.max_tokens
-        texts = stages.others(noted=noted)
-        note = self._note(stages, units) if noted else ""
-        choice = Choice(frozenset(units), trigger, target, inserted=(*stages.note(note), *texts))
-        if self.scope == "scoped":
-            return choice if units or choice.inserted != view.edits.inserted else None
+        self, view: View, stages: Stages, *, noted: bool, budget: float | None
+    ) -> Generator[Effect, Any, tuple[Choice, float] | None]:
+        """The choice that drops what is older, with `noted` all earlier turns, and the tokens that it leaves; None where nothing changes."""
+        units = view.mended(stages.run | stages.earlier if noted else stages.run)
+        trigger = "tool_results" if self.scope == "ledger" or self._enough(view) else "tokens"
+        texts = (*stages.note(self._note(stages, units) if noted else ""), *stages.others(noted=noted))
+        choice = Choice(frozenset(units), trigger, self._target, inserted=texts)
         found = yield from self._facts(view.conversation, stages.lost(units, noted=noted))
         later = yield from self._facts(view.conversation, stages.left(units, noted=noted))
         shown = self._lines(view, current(found, (each for each in later if isinstance(each, Fact))), [*found, *later])
-        if not (units or shown):
-            return None
+        if not shown:
+            return (choice, (yield from view.after(choice)).total) if units else None
 
         def with_text(text: str) -> Choice:
-            return replace(choice, inserted=(*stages.note(note), *texts, *stages.ledger(text)))
+            return replace(choice, inserted=(*texts, *stages.ledger(text)))
 
-        if not shown:
-            return choice
-        shrinking = Shrinking(view, shown, stages.before, with_text)
-        made = yield from shrinking.to(self.max_tokens)
-        return made if made.units or made.inserted != view.edits.inserted else None
+        made, left = yield from Shrinking(view, shown, stages.before, with_text).to(budget)
+        return (made, left) if made.units or made.inserted != view.edits.inserted else None
+
+    @property
+    def _target(self) -> float | None:
+        return None if self.max_tokens is None else ROOM * self.max_tokens
 
     def _note(self, stages: Stages, units: set[int]) -> str:
-        return note_text(stages.said_before(units), self.history_messages, self.history_chars)
+        conversation = stages.view.conversation
+        return note_text(conversation, stages.said_before(units), self.history_messages, self.history_chars)
 
     def _facts(self, conversation: Conversation, units: Iterable[int]) -> Generator[Effect, Any, list[Fact | Said]]:
         found = [*facts(conversation, units)]

@@ -17,7 +17,6 @@ from compacting_client.core.plan import Plan, kept
 from compacting_client.core.tokens import dump
 from compacting_client.formats import canonical, media, overflow
 from compacting_client.formats.base import (
-    Asked,
     Glance,
     TooLong,
     Unreadable,
@@ -30,7 +29,8 @@ from compacting_client.formats.base import (
     kind,
     whole,
 )
-from compacting_client.formats.calls import emptied
+from compacting_client.formats.calls import asked, emptied
+from compacting_client.formats.chat_media import media_tokens
 from compacting_client.formats.leading import with_system
 
 __all__ = [
@@ -152,19 +152,6 @@ def usage(answer: Any, so_far: Usage | None = None) -> Usage | None:
         return so_far
     cached = get(get(counted, "prompt_tokens_details"), "cached_tokens")
     return Usage(prompt, cached or 0, get(counted, "completion_tokens") or 0)
-
-
-def asked(answer: Any) -> list[Asked]:
-    """From a completion, a chunk, or their JSON; a custom tool's input is its arguments."""
-    found: list[Asked] = []
-    for number, choice in enumerate(get(answer, "choices") or ()):
-        message, delta = get(choice, "message"), get(choice, "delta")
-        for each in get(message or delta, "tool_calls") or ():
-            function = get(each, "function") or get(each, "custom")
-            arguments = get(function, "arguments") or get(function, "input")
-            slot = None if message is not None else (number, get(each, "index") or 0)
-            found.append(Asked(get(each, "id"), get(function, "name"), arguments, slot))
-    return found
 
 
 def refused_binding(status: int | None, text: str) -> bool:  # noqa: ARG001 - the protocol's signature
@@ -310,7 +297,7 @@ def _light(item: dict[str, Any]) -> tuple[dict[str, Any], int]:
         parts = cast("Sequence[Any]", parts)
         heavy = [part for part in parts if kind(part) in _MEDIA]
         if heavy:
-            tokens += sum(map(_media_tokens, heavy))
+            tokens += sum(map(media_tokens, heavy))
             shown = [{"type": kind(part)} if kind(part) in _MEDIA else part for part in parts]
             light = {**light, "content": shown}
     return light, tokens
@@ -395,26 +382,3 @@ def _text(value: Any) -> Any:
             return "\n".join(str(part.get("text")) for part in parts)
         return list(parts)
     return value
-
-
-def _media_tokens(part: Mapping[str, Any]) -> int:
-    what = part["type"]
-    data = as_dict(part.get(what)) or {"url": part.get(what)}
-    if what == "image_url":
-        return _picture_tokens(str(data.get("url") or ""), data.get("detail"))
-    if what == "input_audio":
-        return media.audio_tokens(str(data.get("data") or ""), str(data.get("format") or ""))
-    if what == "video_url":
-        return media.video_tokens(str(data.get("url") or ""))
-    return media.document_tokens(str(data.get("file_data") or data.get("url") or ""))
-
-
-def _picture_tokens(url: str, detail: Any) -> int:
-    """OpenAI's vision guide (gpt-4o family): 85, and 170 for each 512-pixel tile after fitting into 2,048 and to 768 on the short side."""
-    if detail == "low":
-        return 85
-    width, height = (media.picture_size(url) if url.startswith("data:") else None) or (1024, 1024)
-    scale = min(1.0, 2048 / max(width, height))
-    scale *= min(1.0, 768 / (min(width, height) * scale))
-    across, down = -(-int(width * scale) // 512), -(-int(height * scale) // 512)
-    return 85 + 170 * max(1, across) * max(1, down)

@@ -140,7 +140,7 @@ def assert_question_is_there(sent: Body, body: Body) -> None:
     if question is not None and not any(message is question for message in history_of(sent)):
         texts = [text for message in history_of(sent) for text in texts_of(message)]
         blocks = [block for message in history_of(sent) for block in blocks_of(message)]
-        assert all(any(block is each for each in blocks) for block in blocks_of(question))
+        assert all(block in blocks for block in blocks_of(question))
         assert all(any(text in each for each in texts) for text in texts_of(question))
 
 

@@ -68,6 +68,10 @@ class Reader(Protocol):
         """What an item says that is no plain text, as JSON-like data: without ids, cache marks and empty fields (DESIGN 4)."""
         ...
 
+    def asked(self, item: Any) -> tuple[str, list[tuple[str, str, Any]]]:
+        """What an item of the assistant says in words, and its calls: their ids, as they are paired, tools, and arguments, text or data."""
+        ...
+
     def failures(self, item: Any) -> Collection[int]:
         """Which of the item's neutral messages are tool results that the caller marked as errors, in the provider's own way."""
         ...

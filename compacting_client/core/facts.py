@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -12,9 +13,10 @@ import orjson
 from compacting_client.core.conversation import Conversation, Message
 from compacting_client.core.tokens import dump
 
-__all__ = ["Fact", "Said", "calls_of", "canonical", "facts", "matches", "said", "text_of"]
+__all__ = ["Fact", "Said", "asked_in", "canonical", "facts", "matches", "said", "text_of"]
 
 _FAILED = re.compile(r"\s*(?:error|exception|traceback \(most recent call last\))\s*:", re.IGNORECASE)
+_BEGINS = frozenset("{ \t\r\neEtT")
 _ERROR_KEYS = ("error", "is_error", "isError")
 
 
@@ -22,14 +24,20 @@ _ERROR_KEYS = ("error", "is_error", "isError")
 class Fact:
     """One result and the call that it answers.
 
-    ``arguments``: canonical JSON, or the text of arguments that are none; ``message``: the neutral tool message; ``at``: its item.
+    ``arguments``: canonical JSON; ``content``: as the neutral message has it; ``call``: its id; ``at``: its item.
     """
 
     tool: str
     arguments: str
-    message: Message
+    content: Any
+    call: str
     at: int
     failed: bool
+
+    @property
+    def message(self) -> Message:
+        """The neutral tool message."""
+        return {"role": "tool", "tool_call_id": self.call, "name": self.tool, "content": self.content}
 
     @property
     def key(self) -> tuple[str, str]:
@@ -45,37 +53,53 @@ class Said:
     at: int
 
 
-def facts(conversation: Conversation, units: Iterable[int]) -> Iterator[Fact | Said]:
+def facts(conversation: Conversation, units: Iterable[int]) -> list[Fact | Said]:
     """What some units hold, in their order.
 
     A result that nobody asked for has its call's id for arguments.  It failed if the provider's own mark says so, its JSON has an error key
     with something in it, or its text begins as an error's does.
     """
-    reader, items, exchanges = conversation.reader, conversation.items, conversation.exchanges
-    answers = conversation.answers
+    reader, items, exchanges, calls = (
+        conversation.reader,
+        conversation.items,
+        conversation.exchanges,
+        conversation.calls,
+    )
+    answers, imprints, roles = conversation.answers, conversation.contents.imprints, conversation.roles
+    found: list[Fact | Said] = []
     for unit in units:
         waiting: dict[str, list[tuple[str, str]]] = {}
         for index in exchanges.unit(unit):
-            item = items[index]
-            marked = reader.failures(item) if index in answers else ()
-            for part, message in enumerate(reader.neutral(item)):
-                if message["role"] == "tool":
-                    yield _fact(message, index, waiting, part in marked)
-                elif message["role"] == "assistant":
-                    for call, asked in calls_of(message):
-                        waiting.setdefault(call, []).append(asked)
-                    if text := said(message.get("content")):
-                        yield Said(text, index)
+            if index in calls or roles[index] == "assistant":
+                text, asked = reader.asked(items[index])
+                for call, tool, arguments in asked:
+                    waiting.setdefault(call, []).append((tool, canonical(arguments)))
+                if text:
+                    found.append(Said(text, index))
+            if index not in answers:
+                continue
+            imprint = imprints[index]
+            if type(imprint) is tuple and roles[index] == "tool":  # most results are plain
+                content, call = cast("tuple[str, str]", imprint)
+                found.append(_fact(content, None, call, index, waiting, marked=False))
+                continue
+            marked = reader.failures(items[index])
+            results = [message for message in reader.neutral(items[index]) if message["role"] == "tool"]
+            for part, message in enumerate(results):
+                call, name = str(message.get("tool_call_id")), message.get("name")
+                found.append(_fact(message.get("content"), name, call, index, waiting, marked=part in marked))
+    return found
 
 
-def _fact(message: Message, at: int, waiting: dict[str, list[tuple[str, str]]], marked: bool) -> Fact:
-    call = str(message.get("tool_call_id"))
+def _fact(
+    content: Any, name: Any, call: str, at: int, waiting: dict[str, list[tuple[str, str]]], *, marked: bool
+) -> Fact:
     asked = waiting.get(call)
     if asked is None:
-        tool, arguments = str(message.get("name") or "?"), call
+        tool, arguments = str(name or "?"), canonical(f"call {call}")
     else:  # of calls with one id the first; a second answer stays with the last of them
         tool, arguments = asked.pop(0) if len(asked) > 1 else asked[0]
-    return Fact(tool, arguments, message, at, marked or _reads_as_failure(message.get("content")))
+    return Fact(tool, arguments, content, call, at, marked or _reads_as_failure(content))
 
 
 def judged(found: Sequence[Fact | Said], verdicts: Sequence[Any]) -> list[Fact | Said]:
@@ -87,27 +111,31 @@ def judged(found: Sequence[Fact | Said], verdicts: Sequence[Any]) -> list[Fact |
     ]
 
 
-def calls_of(message: Message) -> Iterator[tuple[str, tuple[str, str]]]:
-    """The id of each call of a neutral message, with its tool and canonical arguments."""
+def asked_in(message: Message) -> tuple[str, list[tuple[str, str, Any]]]:
+    """What a neutral message of the assistant says in words, and its calls: their ids, tools and arguments."""
+    if message["role"] != "assistant":
+        return "", []
+    found: list[tuple[str, str, Any]] = []
     for call in cast("list[Message]", message.get("tool_calls") or ()):
         function: Any = call.get("function") or call.get("custom") or {}
         given = function.get("arguments", function.get("input"))
-        yield str(call.get("id")), (str(function.get("name")), canonical(given))
+        found.append((str(call.get("id")), str(function.get("name")), given))
+    return said(message.get("content")), found
 
 
 def canonical(arguments: Any) -> str:
-    """Arguments as JSON in one spelling, whatever their key order and white space; text that is no JSON as it is."""
+    """Arguments as JSON in one spelling, whatever their key order and white space; text that is no JSON as a JSON string."""
     if isinstance(arguments, str):
-        try:
+        with suppress(orjson.JSONDecodeError):
             arguments = orjson.loads(arguments or "{}")
-        except orjson.JSONDecodeError:
-            return str(arguments)
     return dump(arguments).decode("utf-8", "replace")
 
 
 def _reads_as_failure(content: Any) -> bool:
     """Whether a result is an error by its own words."""
     text = content if isinstance(content, str) else text_of(content)[0]
+    if text[:1] not in _BEGINS:
+        return False
     if text[:1] == "{" and any(f'"{name}"' in text for name in _ERROR_KEYS):
         try:
             value = orjson.loads(text)

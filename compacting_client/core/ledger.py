@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from hashlib import blake2b
 
 import orjson
@@ -18,6 +17,8 @@ from compacting_client.core.facts import Fact, Said, said, text_of
 from compacting_client.core.tokens import dump
 
 __all__ = ["Line", "current", "is_ledger", "is_note", "ledger_text", "lines", "note_text"]
+
+Offered = Callable[[str], bool]
 
 ARGUMENTS = 400
 """Characters of a call's arguments that a line shows (SEEDS P10)."""
@@ -33,21 +34,21 @@ _LINE_ENDS = str.maketrans({char: f"\\u{ord(char):04x}" for char in "\x85\u2028\
 
 
 class Line:
-    """One line in its present form, ``text``; ``last``: it is one of those that shrink last."""
+    """One line in its present form, ``text``; ``last``: it is one of those that shrink last.  ``fact`` None: what the assistant said."""
 
-    __slots__ = ("_full", "last", "text")
+    __slots__ = ("_fact", "_offered", "last", "text")
 
-    def __init__(self, text: str, full: Callable[[], str] | None = None, *, last: bool = False) -> None:
-        self.text, self.last, self._full = text, last, full
+    def __init__(self, text: str, fact: Fact | None, offered: Offered, *, last: bool = False) -> None:
+        self.text, self.last, self._fact, self._offered = text, last, fact, offered
 
     def shorter(self) -> str | None:
         """The line without its result; None where nothing is gained by that."""
-        short = self._full() if self._full is not None else None
-        return short if short is not None and len(short) < len(self.text) else None
+        short = _hidden(self._fact, self._offered) if self._fact is not None else ""
+        return short if len(short) < len(self.text) else None
 
     def shrink(self, short: str) -> None:
         """Take that form, for good."""
-        self.text, self._full = short, None
+        self.text = short
 
 
 def current(found: Iterable[Fact | Said], later: Iterable[Fact]) -> list[Fact | Said]:
@@ -71,40 +72,41 @@ def current(found: Iterable[Fact | Said], later: Iterable[Fact]) -> list[Fact | 
 
 
 def lines(
-    found: Sequence[Fact | Said],
-    made: Counter[tuple[str, str]],
-    offered: Callable[[str], bool],
-    limits: tuple[int, int],
+    found: Sequence[Fact | Said], made: Counter[tuple[str, str]], offered: Offered, limits: tuple[int, int]
 ) -> list[Line]:
     """A line for each; `made`: how often each call was made; `offered`: whether the request offers a tool; `limits`: characters of a result
     and of a text.  A result of a call that was made again is whole (SEEDS, `repeated`).
     """
     most, words = limits
     return [
-        Line(f'{{"you said":{_json(_shortened(each.text, words))}}}', str)
+        Line(f'{{"you said":{_json(_shortened(each.text, words))}}}', None, offered)
         if isinstance(each, Said)
-        else _line(each, made[each.key] > 1, offered, most)
+        else Line(_line(each, most, offered, whole=made[each.key] > 1), each, offered, last=made[each.key] > 1)
         for each in found
     ]
 
 
-def _line(fact: Fact, repeated: bool, offered: Callable[[str], bool], most: int) -> Line:
-    content = fact.message.get("content")
-    text, others = (content, 0) if isinstance(content, str) else text_of(content)
-    name = "failed" if fact.failed else "result"
-    head = f'{{"tool":{_json(fact.tool)},"arguments":{_arguments(fact.arguments)},"{name}'
-    tail = f',"attachments not shown":{others}}}' if others else "}"
+def _line(fact: Fact, most: int, offered: Offered, *, whole: bool) -> str:
+    text, others = (fact.content, 0) if type(fact.content) is str else text_of(fact.content)
+    head, tail = _head(fact), f',"attachments not shown":{others}}}' if others else "}"
     line = f'{head}":{_result(text)}{tail}'
     size = len(text)
-    if size > most and not repeated:
-        note = f"{size - most:,} of {size:,} characters{_advice('the rest', offered(fact.tool))}"
-        cut = f'{head}":{_json(f"{_beginning(text, most)}…")},"cut":"{note}"{tail}'
-        line = min(line, cut, key=len)
-    return Line(line, partial(_hidden, fact.tool, head, tail, size, offered), last=repeated)
+    if size <= most or whole:
+        return line
+    note = f"{size - most:,} of {size:,} characters{_advice('the rest', offered(fact.tool))}"
+    return min(line, f'{head}":{_json(f"{_beginning(text, most)}…")},"cut":"{note}"{tail}', key=len)
 
 
-def _hidden(tool: str, head: str, tail: str, size: int, offered: Callable[[str], bool]) -> str:
-    return f'{head} not shown":"{size:,} characters{_advice("them", offered(tool))}"{tail}'
+def _head(fact: Fact) -> str:
+    return (
+        f'{{"tool":{_json(fact.tool)},"arguments":{_arguments(fact.arguments)},"{"failed" if fact.failed else "result"}'
+    )
+
+
+def _hidden(fact: Fact, offered: Offered) -> str:
+    text, others = text_of(fact.content)
+    tail = f',"attachments not shown":{others}}}' if others else "}"
+    return f'{_head(fact)} not shown":"{len(text):,} characters{_advice("them", offered(fact.tool))}"{tail}'
 
 
 def _advice(what: str, offered: bool) -> str:
@@ -112,11 +114,11 @@ def _advice(what: str, offered: bool) -> str:
 
 
 def _arguments(arguments: str) -> str:
-    """As JSON; long ones by their beginning and a digest, by which two of them are told apart."""
-    if len(arguments) > ARGUMENTS:
-        digest = blake2b(arguments.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
-        return _json(f"{_beginning(arguments, ARGUMENTS)}… ({len(arguments):,} characters, {digest})")
-    return _escaped(arguments) if arguments[:1] == "{" and _is_json(arguments) else _json(arguments)
+    """As they are; long ones by their beginning and a digest, by which two of them are told apart."""
+    if len(arguments) <= ARGUMENTS:
+        return _escaped(arguments)
+    digest = blake2b(arguments.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
+    return _json(f"{_beginning(arguments, ARGUMENTS)}… ({len(arguments):,} characters, {digest})")
 
 
 def _result(text: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from compacting_client.core.conversation import OTHER, SYSTEM, Contents, Conversation, ItemEdit, Message
 from compacting_client.core.edits import rendered
+from compacting_client.core.facts import asked_in
 from compacting_client.core.imprints import Imprint
 from compacting_client.core.plan import Plan, kept
 from compacting_client.core.tokens import dump
@@ -266,6 +267,16 @@ class _Reader:
         if calls := _meant_calls(item):
             said["calls"] = calls
         return (*meant, said) if said else meant
+
+    def asked(self, item: Any) -> tuple[str, list[tuple[str, str, Any]]]:
+        try:  # plain dicts, what nearly all calls are
+            functions = [(call["id"], call["function"]) for call in item["tool_calls"]]
+            content = item.get("content") or ""
+            if functions and type(content) is str:
+                return content, [(str(call), str(each["name"]), each["arguments"]) for call, each in functions]
+        except (KeyError, TypeError):
+            pass
+        return asked_in(self.neutral(item)[0])
 
     def failures(self, item: Any) -> Sequence[int]:  # noqa: ARG002 - this API has no mark for it
         return ()

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from compacting_client.core.conversation import Conversation
 from compacting_client.core.effects import Ask, Effect
-from compacting_client.core.facts import Fact, Said, calls_of, facts, judged, matches
+from compacting_client.core.facts import Fact, Said, facts, judged, matches
 from compacting_client.core.ledger import current, lines, note_text
 from compacting_client.core.reuse import Known, known, run_of
 from compacting_client.core.shrinking import ROOM, Shrinking
@@ -128,11 +128,8 @@ class Ledger(Policy):
 
     def _stays(self, conversation: Conversation, unit: int) -> bool:
         """Whether a unit has a call of a tool that is kept."""
-        asked = [
-            conversation.items[index] for index in conversation.exchanges.unit(unit) if index in conversation.calls
-        ]
-        messages = (message for item in asked for message in conversation.reader.neutral(item))
-        return any(matches(tool, self.keep_tools) for message in messages for _, (tool, _) in calls_of(message))
+        made = [conversation.items[index] for index in conversation.exchanges.unit(unit) if index in conversation.calls]
+        return any(matches(tool, self.keep_tools) for item in made for _, tool, _ in conversation.reader.asked(item)[1])
 
     def _scoped(self, view: View, stages: Stages) -> Choice | None:
         units = view.mended(stages.loop_aside() | stages.earlier)
@@ -168,10 +165,10 @@ class Ledger(Policy):
         return note_text(conversation, stages.said_before(units), self.history_messages, self.history_chars)
 
     def _facts(self, conversation: Conversation, units: Iterable[int]) -> Generator[Effect, Any, list[Fact | Said]]:
-        found = [*facts(conversation, units)]
+        found = facts(conversation, units)
         if self.failed is None:
             return found
-        results = [dict(each.message) for each in found if isinstance(each, Fact)]
+        results = [each.message for each in found if isinstance(each, Fact)]
         return judged(found, (yield Ask("failed", self.failed, results)))
 
     def _lines(self, view: View, shown: Sequence[Fact | Said], known: Sequence[Fact | Said]) -> Any:

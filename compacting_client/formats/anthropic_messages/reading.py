@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from compacting_client.core.conversation import OTHER, SYSTEM, Contents, Conversation, ItemEdit, Message
 from compacting_client.core.edits import rendered
+from compacting_client.core.facts import asked_in
 from compacting_client.core.imprints import Imprint
 from compacting_client.core.plan import Plan, kept
 from compacting_client.core.tokens import dump
@@ -285,6 +286,9 @@ class _Reader:
         meant = item.get("role"), said[0] if only_text else said
         rest = canonical.fields(item, "role", "content")
         return (*meant, rest) if rest else meant
+
+    def asked(self, item: Any) -> tuple[str, list[tuple[str, str, Any]]]:
+        return asked_in(self.neutral(item)[-1])
 
     def failures(self, item: Any) -> Sequence[int]:
         results = [block for block in blocks_of(item) if kind(block) == "tool_result"]

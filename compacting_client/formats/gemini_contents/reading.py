@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, cast
 
 from compacting_client.core.conversation import OTHER, SYSTEM, Contents, Conversation, ItemEdit, Message
 from compacting_client.core.edits import rendered
+from compacting_client.core.facts import asked_in
 from compacting_client.core.imprints import Imprint
 from compacting_client.core.plan import Plan, kept
 from compacting_client.core.tokens import dump
@@ -285,6 +286,9 @@ class _Reader:
         role = item.get("role")
         meant = [_meant(part) for part in parts_of(item)]
         return {"parts": meant, "role": _MODEL if role == _MODEL else "user" if role in _ROLES else role or "user"}
+
+    def asked(self, item: Any) -> tuple[str, list[tuple[str, str, Any]]]:
+        return asked_in(self.neutral(item)[-1])
 
     def failures(self, item: Any) -> Sequence[int]:
         told = [field(part, "functionResponse") for part in parts_of(item) if kind_of(part) == "functionResponse"]

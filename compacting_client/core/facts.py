@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import orjson
 
@@ -20,8 +19,7 @@ _BEGINS = frozenset("{ \t\r\neEtT")
 _ERROR_KEYS = ("error", "is_error", "isError")
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(NamedTuple):
     """One result and the call that it answers.
 
     ``arguments``: canonical JSON; ``content``: as the neutral message has it; ``call``: its id; ``at``: its item.
@@ -45,8 +43,7 @@ class Fact:
         return self.tool, self.arguments
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(NamedTuple):
     """What the assistant said between its calls."""
 
     text: str
@@ -106,7 +103,7 @@ def judged(found: Sequence[Fact | Said], verdicts: Sequence[Any]) -> list[Fact |
     """The same with what the caller's own function says of each fact, beside what is known."""
     answers = iter(verdicts)
     return [
-        replace(each, failed=True) if isinstance(each, Fact) and next(answers) and not each.failed else each
+        each._replace(failed=True) if isinstance(each, Fact) and next(answers) and not each.failed else each
         for each in found
     ]
 

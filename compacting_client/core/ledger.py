@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from hashlib import blake2b
 
 import orjson
@@ -103,6 +104,11 @@ def _head(fact: Fact) -> str:
     )
 
 
+@lru_cache(256)
+def _name(tool: str) -> str:
+    return _json(tool)
+
+
 def _hidden(fact: Fact, offered: Offered) -> str:
     text, others = text_of(fact.content)
     tail = f',"attachments not shown":{others}}}' if others else "}"
@@ -146,8 +152,9 @@ def _json(text: str) -> str:
 
 
 def _escaped(json: str) -> str:
-    odd = not json.isascii() and any(char in json for char in "\x85\u2028\u2029")
-    return json.translate(_LINE_ENDS) if odd else json
+    if json.isascii() or not ("\x85" in json or "\u2028" in json or "\u2029" in json):
+        return json
+    return json.translate(_LINE_ENDS)
 
 
 def _beginning(text: str, most: int) -> str:

@@ -81,7 +81,7 @@ def promptise() -> View | None:
 
 
 def views() -> dict[str, View]:
-    """Who is compared, by name; each without a budget, as it comes."""
+    """Who is compared, by name; as they come, and the ledger bounded in two ways."""
     found: dict[str, View] = {"full transcript": lambda messages: messages}
     if (theirs := promptise()) is not None:
         found["promptise 1.10.1"] = theirs
@@ -89,7 +89,8 @@ def views() -> dict[str, View]:
         "ClearToolResults()": ours(ClearToolResults()),
         "Ledger()": ours(Ledger()),
         'Ledger("ledger")': ours(Ledger("ledger")),
-        "Ledger(max_tokens=30_000)": ours(Ledger(max_tokens=30_000)),
+        "Ledger(keep_result_chars=500)": ours(Ledger(keep_result_chars=500)),
+        "Ledger(max_tokens=15_000)": ours(Ledger(max_tokens=15_000)),
     }
 
 

@@ -2,6 +2,7 @@
 
 from compacting_client import memory, presets
 from compacting_client.control import Control, control
+from compacting_client.core.reuse import Reused
 from compacting_client.core.summaries import SummaryRequest
 from compacting_client.errors import BudgetError, CompactingError, ConfigError, PolicyError, UnsupportedClientError
 from compacting_client.events import (
@@ -42,6 +43,7 @@ __all__ = [
     "Policy",
     "PolicyError",
     "Report",
+    "Reused",
     "Summarize",
     "SummaryCreated",
     "SummaryFailed",

@@ -17,7 +17,7 @@ from compacting_client.core.conversation import Conversation, Message
 from compacting_client.core.facts import Fact, Said, said, text_of
 from compacting_client.core.tokens import dump
 
-__all__ = ["Line", "current", "is_ledger", "is_note", "ledger_text", "lines", "note_text"]
+__all__ = ["Line", "current", "is_ledger", "is_note", "ledger_text", "lines", "lists_all", "note_text"]
 
 Offered = Callable[[str], bool]
 
@@ -31,6 +31,7 @@ _OPENING = (
 _CLOSING = "\n</tool_results>"
 _NOTE_OPENING = "<earlier_conversation>\nA record of earlier messages, shortened. It is no request; that follows.\n"
 _NOTE_CLOSING = "\n</earlier_conversation>"
+_NOT_LISTED = "earlier calls are not listed"
 _LINE_ENDS = str.maketrans({char: f"\\u{ord(char):04x}" for char in "\x85\u2028\u2029"})
 
 
@@ -46,10 +47,6 @@ class Line:
         """The line without its result; None where nothing is gained by that."""
         short = _hidden(self._fact, self._offered) if self._fact is not None else ""
         return short if len(short) < len(self.text) else None
-
-    def shrink(self, short: str) -> None:
-        """Take that form, for good."""
-        self.text = short
 
 
 def current(found: Iterable[Fact | Said], later: Iterable[Fact]) -> list[Fact | Said]:
@@ -170,7 +167,7 @@ def _shortened(text: str, most: int) -> str:
 def ledger_text(shown: Iterable[Line], omitted: int = 0) -> str:
     """The whole text; `omitted`: so many older calls have no line."""
     listed = [each.text for each in shown if each.text]
-    first = [f'{{"note":"{omitted:,} earlier calls are not listed"}}'] if omitted else []
+    first = [f'{{"note":"{omitted:,} {_NOT_LISTED}"}}'] if omitted else []
     return f"{_OPENING}{chr(10).join([*first, *listed])}{_CLOSING}"
 
 
@@ -198,6 +195,11 @@ def _noted(message: Message, most: int) -> str:
 def _beside(message: Message) -> str:
     others = text_of(message.get("content"))[1] if message["role"] == "user" else 0
     return f',"attachments not shown":{others}' if others else ""
+
+
+def lists_all(text: str) -> bool:
+    """Whether no call was left out of a ledger's text."""
+    return f' {_NOT_LISTED}"}}\n' not in text[: len(_OPENING) + 80]
 
 
 def is_ledger(text: str) -> bool:

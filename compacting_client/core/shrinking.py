@@ -6,14 +6,17 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from compacting_client.core.effects import Effect
-from compacting_client.core.ledger import Line, ledger_text
-from compacting_client.core.tokens import dump
+from compacting_client.core.ledger import Line, ledger_text, lists_all
 from compacting_client.core.view import Choice, View
 
 __all__ = ["ROOM", "Shrinking"]
 
-ROOM = 0.9  # of the budget: the goal, so that the next step is some requests away
+ROOM = 0.9
+"""Of the budget: the goal, so that the next step is some requests away."""
+
 _PASSES = 4
+_RATE = 4.0  # characters to a token, until it is measured
+_SURELY = 1.5  # times the budget, by that rate: more than an estimate may be off
 
 
 class Shrinking:
@@ -22,75 +25,78 @@ class Shrinking:
     def __init__(
         self, view: View, shown: Sequence[Line], before: Sequence[str], chosen: Callable[[str], Choice]
     ) -> None:
-        self._view, self._shown, self._chosen = view, list(shown), chosen
-        known = {line for text in before for line in text.split("\n")}
-        if known:
-            self._resume(known)
+        self._view, self._lines, self._chosen = view, list(shown), chosen
+        self._omitted, self._rate, self._least = 0, _RATE, 0.0
+        if before:
+            self._resume(before)
 
-    def _resume(self, known: set[str]) -> None:
-        """What was hidden before stays hidden: a line that comes and goes would change the prompt each time."""
-        for line in self._shown:
-            if line.text not in known and (short := line.shorter()) is not None and short and short in known:
-                line.shrink(short)
+    def _resume(self, before: Sequence[str]) -> None:
+        """What was hidden or left out before stays so: a line that comes and goes would change the prompt each time."""
+        known = {line for text in before for line in text.split("\n")}
+        for line in self._lines:
+            if line.text not in known and (short := line.shorter()) and short in known:
+                line.text = short
+        if not all(map(lists_all, before)):
+            listed = (n for n, line in enumerate(self._lines) if line.text in known)
+            self._omitted = next(listed, 0)
 
     def to(self, budget: float | None) -> Generator[Effect, Any, tuple[Choice, float]]:
         """The choice that is within `budget`, and the tokens that it leaves; where there is none, the smallest that still names every call."""
-        choice = self._chosen(ledger_text(self._shown))
-        total = yield from self._total(choice)
-        if budget is None or total <= budget:
-            return choice, total
+        if budget is None:
+            return (yield from self._measured())
         goal = ROOM * budget
-        order = sorted(range(len(self._shown)), key=lambda n: self._shown[n].last)
-        choice, total = yield from self._hide(order, choice, total, goal)
-        if total > budget:
-            return (yield from self._omit(total, goal)) or (choice, total)
+        self._least = (yield from self._view.after(self._chosen(ledger_text((), 1)))).total
+        found: tuple[Choice, float] | None = None
+        if self._estimated() <= _SURELY * budget:
+            found = yield from self._measured()
+            if found[1] <= budget:
+                return found
+        for _ in range(_PASSES):
+            if not self._hide(goal):
+                break
+            found = yield from self._measured()
+            if found[1] <= goal:
+                return found
+        found = found or (yield from self._measured())
+        if found[1] > budget and self._least <= goal:
+            found = yield from self._omit(goal)
+        return found
+
+    def _measured(self) -> Generator[Effect, Any, tuple[Choice, float]]:
+        """The present choice, and what it leaves; what that teaches of the estimate is used from now on."""
+        choice = self._chosen(ledger_text(self._lines[self._omitted :], self._omitted))
+        total = (yield from self._view.after(choice)).total
+        if total > self._least > 0:
+            self._rate = self._size() / (total - self._least)
         return choice, total
 
-    def _total(self, choice: Choice) -> Generator[Effect, Any, float]:
-        return (yield from self._view.after(choice)).total
+    def _size(self) -> int:
+        return sum([len(line.text) for line in self._lines[self._omitted :]])
 
-    def _hide(
-        self, order: list[int], choice: Choice, total: float, goal: float
-    ) -> Generator[Effect, Any, tuple[Choice, float]]:
-        """Hide results, first those that are to shrink first, until no more than `goal` is left."""
-        rate, n = 4.0, 0  # characters of JSON to a token: learned from the first pass
+    def _estimated(self) -> float:
+        return self._least + self._size() / self._rate
+
+    def _hide(self, goal: float) -> bool:
+        """Hide results, the oldest first, those that shrink last at the end, until no more than `goal` should be left; whether any was hidden."""
+        over, hidden = (self._estimated() - goal) * self._rate, False
+        order = range(self._omitted, len(self._lines))
+        for last in (False, True):
+            for n in order:
+                line = self._lines[n]
+                if over > 0 and line.last == last and (short := line.shorter()) is not None:
+                    over -= len(line.text) - len(short)
+                    line.text, hidden = short, True
+        return hidden
+
+    def _omit(self, goal: float) -> Generator[Effect, Any, tuple[Choice, float]]:
+        """Leave out the oldest lines until no more than `goal` is left."""
         for _ in range(_PASSES):
-            before, saved = total, 0
-            while n < len(order) and before - saved / rate > goal:
-                line = self._shown[order[n]]
-                n += 1
-                if (short := line.shorter()) is not None:
-                    saved += _weight(line.text) - _weight(short)
-                    line.shrink(short)
-            if not saved:
-                break
-            choice = self._chosen(ledger_text(self._shown))
-            total = yield from self._total(choice)
-            if total <= goal:
-                break
-            rate = max(rate, saved / max(1.0, before - total))
-        return choice, total
-
-    def _omit(self, total: float, goal: float) -> Generator[Effect, Any, tuple[Choice, float] | None]:
-        """Leave out the oldest lines, where that helps; None where even none of them would be too much."""
-        weights = [_weight(line.text) for line in self._shown]
-        empty = self._chosen(ledger_text((), len(weights)))
-        least = yield from self._total(empty)
-        if least > goal:
-            return None
-        rate = max(1.0, sum(weights)) / max(1.0, total - least)
-        left, n = total, 0
-        for _ in range(_PASSES):
-            while n < len(weights) and left > goal:
-                left -= weights[n] / rate
-                n += 1
-            choice = self._chosen(ledger_text(self._shown[n:], n))
-            left = yield from self._total(choice)
-            if left <= goal:
-                return choice, left
-        return empty, least
-
-
-def _weight(text: str) -> int:
-    """Bytes of a line inside of JSON."""
-    return len(dump(text))
+            over = (self._estimated() - goal) * self._rate
+            while over > 0 and self._omitted < len(self._lines):
+                over -= len(self._lines[self._omitted].text)
+                self._omitted += 1
+            found = yield from self._measured()
+            if found[1] <= goal:
+                return found
+        self._omitted = len(self._lines)
+        return (yield from self._measured())

@@ -94,17 +94,23 @@ class Ledger(Policy):
         """The exchanges that go, and the ledger and the note that stand for them."""
         stages = Stages(view, self._stays if self.keep_tools else None)
         if self.scope == "scoped":
-            return self._scoped(view, stages)
-        noted = stages.noted or (self.scope == "ledger" and self.max_tokens is None)
-        if not noted and stages.earlier:
-            found = yield from self._folded(view, stages, noted=False, budget=None)
-            left = view.total if found is None else found[1]
-            noted = self.max_tokens is not None and left > self.max_tokens
-        else:
-            found = None
-        if noted or found is None:
-            found = yield from self._folded(view, stages, noted=noted, budget=self.max_tokens)
+            choice = self._scoped(view, stages)
+            return choice if choice and (yield from view.after(choice)).total < view.total else None
+        found = yield from self._smallest(view, stages)
         return found[0] if found is not None and found[1] < view.total else None
+
+    def _smallest(self, view: View, stages: Stages) -> Generator[Effect, Any, tuple[Choice, float] | None]:
+        """The run folded; with the earlier turns as a note, where they are one already, or are too much beside it."""
+        budget, spared = self.max_tokens, None
+        noted = stages.noted or (self.scope == "ledger" and budget is None)
+        if not noted and stages.earlier:
+            if budget is None or view.total - view.weight(stages.run) <= budget:
+                spared = yield from self._folded(view, stages, noted=False, budget=None)
+                if budget is None or (view.total if spared is None else spared[1]) <= budget:
+                    return spared
+            noted = True
+        found = yield from self._folded(view, stages, noted=noted, budget=budget)
+        return min(filter(None, (found, spared)), key=lambda each: each[1], default=None)
 
     def known(self, conversation: Conversation) -> Generator[Effect, Any, Known]:
         """The last good result of each call of the run whose tool `reuse_results` names."""

@@ -47,19 +47,21 @@ def reusing(session: Session, function: Any, name: str | None) -> Any:
         raise ConfigError(f"on_event or on_reuse is async, but {tool} is not: nobody would await them; make it async")
     signature, returned = inspect.signature(function), _Returned()
 
-    @functools.wraps(function)
+    made: Any = function
+
+    @functools.wraps(made)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         found = _known(session, tool, signature, args, kwargs)
         if found is None:
-            return returned.noted(function(*args, **kwargs))
+            return returned.noted(made(*args, **kwargs))
         run(_steps(_event(*found)), session, _nothing, _nothing)
         return returned.alike(found[2].content)
 
-    @functools.wraps(function)
+    @functools.wraps(made)
     async def awrapped(*args: Any, **kwargs: Any) -> Any:
         found = _known(session, tool, signature, args, kwargs)
         if found is None:
-            return returned.noted(await function(*args, **kwargs))
+            return returned.noted(await made(*args, **kwargs))
         await arun(_steps(_event(*found)), session, _anothing, _anothing)
         return returned.alike(found[2].content)
 

@@ -81,7 +81,7 @@ def test_in_the_other_apis_it_is_a_block_of_its_own() -> None:
 def test_managed_is_the_ledger_with_its_options() -> None:
     """The text stays the same while the loop grows, in stores that write things down too."""
     state = session(presets.managed(keep_result_chars=50, max_tokens=4_000))
-    texts = set[str]()
+    texts, sent = set[str](), dict[str, Any]()
     for n in range(1, 40):
         sent, report = leave(state, openai_chat, body_of([SYSTEM, user("Q"), *loop(n)]))
         texts.add(sent["messages"][0]["content"])

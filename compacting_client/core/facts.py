@@ -16,6 +16,7 @@ __all__ = ["Fact", "Said", "asked_in", "canonical", "facts", "matches", "said", 
 
 _FAILED = re.compile(r"\s*(?:error|exception|traceback \(most recent call last\))\s*:", re.IGNORECASE)
 _BEGINS = frozenset("{ \t\r\neEtT")
+_TEXTS = (None, "text", "input_text", "output_text")
 _ERROR_KEYS = ("error", "is_error", "isError")
 
 
@@ -77,7 +78,7 @@ def facts(conversation: Conversation, units: Iterable[int]) -> list[Fact | Said]
                 continue
             imprint = imprints[index]
             if type(imprint) is tuple and roles[index] == "tool":  # most results are plain
-                content, call = cast("tuple[str, str]", imprint)
+                content, call = imprint
                 found.append(_fact(content, None, call, index, waiting, marked=False))
                 continue
             marked = reader.failures(items[index])
@@ -164,11 +165,10 @@ def _text(block: Any) -> str | None:
     """The text of one block; None where it is none, or a thought."""
     if isinstance(block, str):
         return block
-    fields = (
-        cast("dict[str, Any]", block) if isinstance(block, dict) else vars(block) if hasattr(block, "__dict__") else {}
-    )
+    shown: Any = cast("Any", block) if isinstance(block, dict) else getattr(block, "__dict__", {})
+    fields = cast("dict[str, Any]", shown)
     text = fields.get("text")
-    plain = fields.get("type") in (None, "text", "input_text", "output_text") and not fields.get("thought")
+    plain = fields.get("type") in _TEXTS and not fields.get("thought")
     return text if isinstance(text, str) and plain else None
 
 

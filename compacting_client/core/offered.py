@@ -15,10 +15,11 @@ __all__ = ["tool_names"]
 def tool_names(tools: Any) -> frozenset[str]:
     """The names of all tools: each stands in a tool itself, in an object inside of it, or in a list of declarations inside of it."""
     try:
-        listed = orjson.loads(dump(tools))
+        shown = orjson.loads(dump(tools))
     except orjson.JSONDecodeError:
         return frozenset()
-    return frozenset(name for tool in (listed if isinstance(listed, list) else [listed]) for name in _names(tool))
+    listed = cast("list[Any]", shown) if isinstance(shown, list) else [shown]
+    return frozenset(name for tool in listed for name in _names(tool))
 
 
 def _names(tool: Any, depth: int = 2) -> Iterator[str]:

@@ -75,4 +75,5 @@ def _plain(content: Any) -> Any:
         value = orjson.loads(content)
     except orjson.JSONDecodeError:
         return content
-    return value["result"] if isinstance(value, dict) and value.keys() == {"result"} else content
+    alone = isinstance(value, dict) and cast("dict[str, Any]", value).keys() == {"result"}
+    return cast("dict[str, Any]", value)["result"] if alone else content

@@ -71,6 +71,7 @@ def test_a_value_that_is_out_of_date_leaves_its_line() -> None:
         for n in range(18)
         for m in [*hop(f"g{n}", "x" * 100, n=n), *hop(f"s{n}", f"{n}% " + "x" * 100, "status", job=1)]
     ]
+    sent: Any = None
     for n in range(2, len(polls) + 1, 2):
         sent, _ = ours(Ledger(), [SYSTEM, user("Q"), *polls[:n]], state)
         assert sum(line["tool"] == "status" for line in ledger(sent)) <= 1
@@ -309,6 +310,7 @@ def test_a_loop_through_the_real_sdk(provider: Provider, chat: openai.OpenAI, cl
     for n in range(20):
         provider.reply(ToolCall("get", {"n": n}))
     provider.reply("Done.")
+    results: list[Any] = []
     for _ in range(21):
         reply = also.messages.create(
             model="claude-sonnet-4-6",

@@ -15,7 +15,6 @@ ROOM = 0.9
 """Of the budget: the goal, so that the next step is some requests away."""
 
 _PASSES = 4
-_RATE = 4.0  # characters to a token, until it is measured
 _SURELY = 1.5  # times the budget, by that rate: more than an estimate may be off
 
 
@@ -26,7 +25,7 @@ class Shrinking:
         self, view: View, shown: Sequence[Line], before: Sequence[str], chosen: Callable[[str], Choice]
     ) -> None:
         self._view, self._lines, self._chosen = view, list(shown), chosen
-        self._omitted, self._rate, self._least = 0, _RATE, 0.0
+        self._omitted, self._rate, self._least = 0, _rate(ledger_text(shown)), 0.0
         if before:
             self._resume(before)
 
@@ -55,7 +54,7 @@ class Shrinking:
             if not self._hide(goal):
                 break
             found = yield from self._measured()
-            if found[1] <= goal:
+            if found[1] <= (goal + budget) / 2:
                 return found
         found = found or (yield from self._measured())
         if found[1] > budget and self._least <= goal:
@@ -100,3 +99,8 @@ class Shrinking:
                 return found
         self._omitted = len(self._lines)
         return (yield from self._measured())
+
+
+def _rate(text: str) -> float:
+    """Characters to a token by the default estimate, until it is measured: what JSON escapes counts twice."""
+    return 4 * len(text) / (len(text) + sum(map(text.count, ('"', "\\", "\n"))))

@@ -13,7 +13,7 @@ from typing import Any
 import ctx_compact
 
 from bench.workload import conversation
-from compacting_client import DropOldest, memory
+from compacting_client import DropOldest, Ledger, Policy, memory
 from compacting_client.core.tokens import estimate
 from compacting_client.formats import openai_chat
 from compacting_client.lifecycle import exchange
@@ -43,13 +43,16 @@ def json_dumps(size: int) -> Callable[[], object]:
 
 def cold(size: int) -> Callable[[], object]:
     """A client's first request, at twice its budget: read, recall, measure, cut, write, check, report, events."""
-    history, budget = messages(size), _half(size)
-    return lambda: _leave(_session(budget), history)
+    history, policy = messages(size), DropOldest(_half(size))
+    return lambda: _leave(_session(policy), history)
 
 
 def grown(size: int) -> Callable[[], object]:
     """The same conversation, a turn longer with every round: the remembered cut is found again."""
-    history, session = list(messages(size)), _session(_half(size))
+    return _growing(list(messages(size)), _session(DropOldest(_half(size))))
+
+
+def _growing(history: Messages, session: Session) -> Callable[[], object]:
     _leave(session, history)
     turns = count()
 
@@ -65,8 +68,19 @@ def grown(size: int) -> Callable[[], object]:
 
 def below(size: int) -> Callable[[], object]:
     """Below the trigger, with nothing remembered."""
-    history, session = messages(size), _session(10**9)
+    history, session = messages(size), _session(DropOldest(10**9))
     return lambda: _leave(session, history)
+
+
+def folded(size: int) -> Callable[[], object]:
+    """The same as `cold` with a ledger: all earlier turns become a note and their results lines of it."""
+    history, policy = messages(size), Ledger(max_tokens=_half(size))
+    return lambda: _leave(_session(policy), history)
+
+
+def folded_and_grown(size: int) -> Callable[[], object]:
+    """The same as `grown`: the ledger is found again."""
+    return _growing(list(messages(size)), _session(Ledger(max_tokens=_half(size))))
 
 
 def reference(size: int) -> Callable[[], object]:
@@ -92,6 +106,8 @@ def works() -> dict[str, Callable[[int], Callable[[], object]]]:
         "cold": cold,
         "grown by a turn": grown,
         "below the trigger": below,
+        "Ledger, cold": folded,
+        "Ledger, grown by a turn": folded_and_grown,
         "ctx-compact": reference,
     }
     if importlib.util.find_spec("langchain_core"):
@@ -103,8 +119,8 @@ def _half(size: int) -> int:
     return sum(map(estimate, messages(size))) // 2
 
 
-def _session(budget: int) -> Session:
-    return Session(Settings(policy=DropOldest(budget), memory=memory.InProcess(), is_async=False))
+def _session(policy: Policy) -> Session:
+    return Session(Settings(policy=policy, memory=memory.InProcess(), is_async=False))
 
 
 def _leave(session: Session, history: Messages) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import ctx_compact
 
 from bench.workload import conversation
-from compacting_client import DropOldest, memory
+from compacting_client import DropOldest, Ledger, Policy, memory
 from compacting_client.core.tokens import estimate
 from compacting_client.formats import openai_chat
 from compacting_client.formats.base import Usage
@@ -45,22 +45,33 @@ def json_dumps(size: int) -> Callable[[], object]:
 
 def cold(size: int, *, answered: bool = False) -> Callable[[], object]:
     """A client's first request, at twice its budget: read, recall, measure, cut, write, check, report, events."""
-    history, budget = messages(size), _half(size)
-    return lambda: _leave(_session(budget), history, answered)
+    history, policy = messages(size), DropOldest(_half(size))
+    return lambda: _leave(_session(policy), history, answered)
 
 
 def grown(size: int, *, answered: bool = False) -> Callable[[], object]:
     """The same conversation, a turn longer with every round: the remembered cut is found again."""
-    return _growing(size, _half(size), answered)
+    return _growing(size, DropOldest(_half(size)), answered)
 
 
 def below(size: int, *, answered: bool = False) -> Callable[[], object]:
     """Below the trigger, with nothing remembered, a turn longer with every round."""
-    return _growing(size, 10**9, answered)
+    return _growing(size, DropOldest(10**9), answered)
 
 
-def _growing(size: int, budget: int, answered: bool) -> Callable[[], object]:
-    history, session = list(messages(size)), _session(budget)
+def folded(size: int) -> Callable[[], object]:
+    """The same as `cold` with a ledger: all earlier turns become a note and their results lines of it."""
+    history, policy = messages(size), Ledger(max_tokens=_half(size))
+    return lambda: _leave(_session(policy), history)
+
+
+def folded_and_grown(size: int) -> Callable[[], object]:
+    """The same as `grown`: the ledger is found again."""
+    return _growing(size, Ledger(max_tokens=_half(size)))
+
+
+def _growing(size: int, policy: Policy, answered: bool = False) -> Callable[[], object]:
+    history, session = list(messages(size)), _session(policy)
     _leave(session, history, answered)
     turns = count()
 
@@ -100,6 +111,8 @@ def works() -> dict[str, Callable[[int], Callable[[], object]]]:
         "cold, and the end of its response": partial(cold, answered=True),
         "grown, and the end of its response": partial(grown, answered=True),
         "below, and the end of its response": partial(below, answered=True),
+        "Ledger, cold": folded,
+        "Ledger, grown by a turn": folded_and_grown,
         "ctx-compact": reference,
     }
     if importlib.util.find_spec("langchain_core"):
@@ -111,11 +124,11 @@ def _half(size: int) -> int:
     return sum(map(estimate, messages(size))) // 2
 
 
-def _session(budget: int) -> Session:
-    return Session(Settings(policy=DropOldest(budget), memory=memory.InProcess(), is_async=False))
+def _session(policy: Policy) -> Session:
+    return Session(Settings(policy=policy, memory=memory.InProcess(), is_async=False))
 
 
-def _leave(session: Session, history: Messages, answered: bool) -> None:
+def _leave(session: Session, history: Messages, answered: bool = False) -> None:
     """The way out; and, where it is `answered`, what is learned from the usage that the response ends with."""
 
     def deliver(_: object, report: Report) -> None:

@@ -129,6 +129,7 @@ class _Request:
                 self.question = self._question(self.policy)
                 self.outcome = yield from compaction(self.question)
                 yield from account.unused_summary(self.outcome)
+                self.session.answers.expect(self.report, (yield from self.policy.known(self.outcome.conversation)))
                 yield from recovery.ahead(self)
                 account.fill(self.report, self.outcome, self.policy.budget)
                 self._follow(self.outcome)

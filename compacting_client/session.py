@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from compacting_client.answers import Answers
 from compacting_client.background import Background
 from compacting_client.conversations import Conversations
 from compacting_client.core.effects import Summarise
@@ -59,6 +60,7 @@ class Session:
     __slots__ = (
         "__weakref__",
         "_family",
+        "answers",
         "asker",
         "attempts",
         "background",
@@ -75,7 +77,7 @@ class Session:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.log = Log(settings.logger)
-        self.reports = Reports()
+        self.reports, self.answers = Reports(), Answers()
         self.recent, self.attempts, self.unread = Recent(), Attempts(), Unread()
         self.windows = Windows(settings.windows)
         self.conversations = Conversations()

@@ -139,12 +139,15 @@ def assert_question_is_there(sent: Body, body: Body) -> None:
     question = question_of(body)
     if question is not None and not any(message is question for message in history_of(sent)):
         texts = [text for message in history_of(sent) for text in texts_of(message)]
-        blocks = question.get("content") or question.get("parts")
-        assert texts_of(question) or any(
-            all(block in (message.get("content") or message.get("parts") or ()) for block in blocks or [object()])
-            for message in history_of(sent)
-        )
+        blocks = [block for message in history_of(sent) for block in blocks_of(message)]
+        assert all(block in blocks for block in blocks_of(question))
         assert all(any(text in each for each in texts) for text in texts_of(question))
+
+
+def blocks_of(message: Body) -> list[Any]:
+    """The blocks of a message; none where it is a mere text."""
+    content = message.get("content") or message.get("parts") or []
+    return [] if isinstance(content, str) else list(content)
 
 
 def texts_of(message: Body) -> list[str]:

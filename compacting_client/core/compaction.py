@@ -13,6 +13,7 @@ from compacting_client.core.asking import Asking
 from compacting_client.core.conversation import SYSTEM, Conversation
 from compacting_client.core.edits import NO_EDITS, Edits
 from compacting_client.core.effects import Ask, Effect, Remember, Reuse
+from compacting_client.core.growth import larger
 from compacting_client.core.measure import Learned, Measure, Tokenizer, measure, resized, sizes_without_thinking
 from compacting_client.core.ours import marked, recognised
 from compacting_client.core.plan import NOTHING, Plan
@@ -298,9 +299,8 @@ def _accepted(
     measured = outcome.measured
     edited = yield from resized(measured, plan.edits)
     # what had to stay may be more than what a policy reckoned with
-    grown = sum(size - measured.sizes[index] for index, size in edited.items())
-    larger = grown > 0 and grown > sum(measured.sizes[index] for index in plan.gone)
-    if broken := ("larger",) if larger else tuple(question.refused(plan)):
+    broken = ("larger",) if (yield from larger(measured, plan, edited)) else tuple(question.refused(plan))
+    if broken:
         outcome.rejected.append((broken, attempt.instead))
         outcome.reason = "refused by its check"
         return False
@@ -330,8 +330,10 @@ def _view(outcome: Outcome, pinned: set[int], entry: Found | None) -> Generator[
     measured, known = outcome.measured, outcome.known
 
     def resize(edits: Edits) -> Generator[Effect, Any, list[Tokens]]:
-        changed = yield from resized(measured, edits)
-        return [changed.get(index, size) for index, size in enumerate(measured.sizes)]
+        sizes = list(measured.sizes)
+        for index, size in (yield from resized(measured, edits)).items():
+            sizes[index] = size
+        return sizes
 
     gone = known.items(entry.entry) if entry is not None else ()
     edits = known.edits(entry.entry) if entry is not None else NO_EDITS

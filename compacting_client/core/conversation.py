@@ -6,7 +6,7 @@ name?}`) is built only when somebody asks to see it.  Sizes, digests and pairing
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol, cast
 
 from compacting_client.core.exchanges import Exchanges, pair
 from compacting_client.core.imprints import Imprint
+from compacting_client.core.offered import tool_names
 
 __all__ = ["OTHER", "SYSTEM", "Contents", "Conversation", "ItemEdit", "Message", "Ours", "Reader", "called"]
 
@@ -41,6 +42,11 @@ class ItemEdit:
     own: list[str] = field(default_factory=list[str])
     system: list[str] = field(default_factory=list[str])
 
+    def hashed(self) -> int:
+        """A hash of these changes; texts have theirs already."""
+        texts = tuple(map(tuple, (self.start, self.end, self.own, self.system)))
+        return hash((repr((self.parts, self.cleared, self.emptied)), texts))
+
     @property
     def beside(self) -> bool:
         """Whether nothing but the system prompt changes."""
@@ -60,6 +66,14 @@ class Reader(Protocol):
 
     def meaning(self, item: Any) -> Any:
         """What an item says that is no plain text, as JSON-like data: without ids, cache marks and empty fields (DESIGN 4)."""
+        ...
+
+    def asked(self, item: Any) -> tuple[str, list[tuple[str, str, Any]]]:
+        """What an item of the assistant says in words, and its calls: their ids, as they are paired, tools, and arguments, text or data."""
+        ...
+
+    def failures(self, item: Any) -> Collection[int]:
+        """Which of the item's neutral messages are tool results that the caller marked as errors, in the provider's own way."""
         ...
 
     def strip(self, item: Any) -> Any:
@@ -194,6 +208,14 @@ class Conversation:
     def fixed(self) -> AbstractSet[int]:
         """Items that are never cut, by a rule of the format."""
         return self.contents.fixed
+
+    @cached_property
+    def _offered(self) -> AbstractSet[str]:
+        return tool_names(self.tools)
+
+    def offers(self, tool: str) -> bool:
+        """Whether the request lets the model call this tool."""
+        return tool in self._offered
 
     @cached_property
     def exchanges(self) -> Exchanges:

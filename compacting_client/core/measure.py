@@ -346,7 +346,7 @@ def sizes_without_thinking(measured: Measure, plan: Plan) -> Generator[Effect, A
 
 def resized(measured: Measure, edits: Edits) -> Generator[Effect, Any, dict[int, Tokens]]:
     """Tokens of each item that `edits` change, with those of an own item before it.  Raises PolicyError as `measure` does."""
-    if measured.resized is not None and measured.resized[0] is edits:
+    if measured.resized is not None and measured.resized[0] == edits:
         return measured.resized[1]
     found: dict[int, Tokens] = {}
     conversation = measured.conversation

@@ -75,7 +75,7 @@ class Trail:
     def sent(self) -> Sent:
         """What is sent."""
         measured, plan = self.measured, self.plan()
-        changed = {index: hash(repr(edit)) for index, edit in plan.edits.by_item().items()}
+        changed = {index: edit.hashed() for index, edit in plan.edits.by_item().items()}
         if plan.strip is not None:
             thinking = measured.conversation.thinking.difference(plan.gone)
             changed.update(dict.fromkeys(thinking.intersection(range(*plan.strip)), 0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, cast
 
 import orjson
@@ -15,6 +16,7 @@ from compacting_client.core.tokens import dump
 from compacting_client.formats.overflow import TooLong
 
 __all__ = [
+    "Asked",
     "Format",
     "Glance",
     "TooLong",
@@ -47,6 +49,16 @@ class Usage(NamedTuple):
     input_tokens: int
     cached_tokens: int
     output_tokens: int
+
+
+@dataclass(slots=True)
+class Asked:
+    """A tool call of a response, or a piece of one.  ``slot``: pieces of one call have the same; None: it is whole."""
+
+    id: str | None
+    tool: str | None
+    arguments: Any
+    slot: tuple[int, ...] | None = None
 
 
 class Unreadable(Exception):
@@ -84,6 +96,10 @@ class Format(Protocol):
 
     def usage(self, answer: Any, so_far: Usage | None = None) -> Usage | None:
         """The usage that a response object, its JSON, or a stream event carries; `so_far` where it says nothing new."""
+        ...
+
+    def asked(self, answer: Any) -> list[Asked]:
+        """The tool calls of a response object or its JSON, or the pieces of them that a stream event carries."""
         ...
 
     def reserved(self, body: Mapping[str, Any]) -> int:

@@ -1,4 +1,4 @@
-"""Tool calls of a chat message without their arguments."""
+"""Tool calls of chat messages: those of a response, and those of a message without their arguments."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from compacting_client.formats.base import as_dict
+from compacting_client.formats.base import Asked, as_dict, get
 
-__all__ = ["emptied"]
+__all__ = ["asked", "emptied"]
 
 _PLAIN = frozenset({"id", "type", "function", "index"})
 
@@ -29,3 +29,16 @@ def emptied(item: Mapping[str, Any], numbers: AbstractSet[int]) -> dict[str, Any
         if function is not None and call.keys() <= _PLAIN:
             calls[place] = {**call, "function": {**function, "arguments": "{}"}}
     return {"tool_calls": calls}
+
+
+def asked(answer: Any) -> list[Asked]:
+    """From a completion, a chunk, or their JSON; a custom tool's input is its arguments."""
+    found: list[Asked] = []
+    for number, choice in enumerate(get(answer, "choices") or ()):
+        message, delta = get(choice, "message"), get(choice, "delta")
+        for each in get(message or delta, "tool_calls") or ():
+            function = get(each, "function") or get(each, "custom")
+            arguments = get(function, "arguments") or get(function, "input")
+            slot = None if message is not None else (number, get(each, "index") or 0)
+            found.append(Asked(get(each, "id"), get(function, "name"), arguments, slot))
+    return found

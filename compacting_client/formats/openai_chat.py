@@ -15,6 +15,7 @@ import orjson
 
 from compacting_client.core.conversation import OTHER, SYSTEM, Contents, Conversation, ItemEdit, Message
 from compacting_client.core.edits import rendered
+from compacting_client.core.facts import asked_in
 from compacting_client.core.imprints import Imprint
 from compacting_client.core.plan import Plan, kept
 from compacting_client.core.tokens import dump
@@ -32,10 +33,23 @@ from compacting_client.formats.base import (
     kind,
     whole,
 )
-from compacting_client.formats.calls import emptied
+from compacting_client.formats.calls import asked, emptied
+from compacting_client.formats.chat_media import media_tokens
 from compacting_client.formats.leading import with_system
 
-__all__ = ["API", "FIELD", "check", "held", "read", "refused_binding", "reserved", "too_long", "usage", "write"]
+__all__ = [
+    "API",
+    "FIELD",
+    "asked",
+    "check",
+    "held",
+    "read",
+    "refused_binding",
+    "reserved",
+    "too_long",
+    "usage",
+    "write",
+]
 
 API = "openai-chat"
 FIELD = "messages"
@@ -265,6 +279,19 @@ class _Reader:
             said["calls"] = calls
         return (*meant, said) if said else meant
 
+    def asked(self, item: Any) -> tuple[str, list[tuple[str, str, Any]]]:
+        try:  # plain dicts, what nearly all calls are
+            functions = [(call["id"], call["function"]) for call in item["tool_calls"]]
+            content = item.get("content") or ""
+            if functions and type(content) is str:
+                return content, [(str(call), str(each["name"]), each["arguments"]) for call, each in functions]
+        except (KeyError, TypeError):
+            pass
+        return asked_in(self.neutral(item)[0])
+
+    def failures(self, item: Any) -> Sequence[int]:  # noqa: ARG002 - this API has no mark for it
+        return ()
+
     def strip(self, item: Any) -> Any:
         return item
 
@@ -292,7 +319,7 @@ def _light(item: dict[str, Any]) -> tuple[dict[str, Any], int]:
         parts = cast("Sequence[Any]", parts)
         heavy = [part for part in parts if kind(part) in _MEDIA]
         if heavy:
-            tokens += sum(map(_media_tokens, heavy))
+            tokens += sum(map(media_tokens, heavy))
             shown = [{"type": kind(part)} if kind(part) in _MEDIA else part for part in parts]
             light = {**light, "content": shown}
     return light, tokens
@@ -377,26 +404,3 @@ def _text(value: Any) -> Any:
             return "\n".join(str(part.get("text")) for part in parts)
         return list(parts)
     return value
-
-
-def _media_tokens(part: Mapping[str, Any]) -> int:
-    what = part["type"]
-    data = as_dict(part.get(what)) or {"url": part.get(what)}
-    if what == "image_url":
-        return _picture_tokens(str(data.get("url") or ""), data.get("detail"))
-    if what == "input_audio":
-        return media.audio_tokens(str(data.get("data") or ""), str(data.get("format") or ""))
-    if what == "video_url":
-        return media.video_tokens(str(data.get("url") or ""))
-    return media.document_tokens(str(data.get("file_data") or data.get("url") or ""))
-
-
-def _picture_tokens(url: str, detail: Any) -> int:
-    """OpenAI's vision guide (gpt-4o family): 85, and 170 for each 512-pixel tile after fitting into 2,048 and to 768 on the short side."""
-    if detail == "low":
-        return 85
-    width, height = (media.picture_size(url) if url.startswith("data:") else None) or (1024, 1024)
-    scale = min(1.0, 2048 / max(width, height))
-    scale *= min(1.0, 768 / (min(width, height) * scale))
-    across, down = -(-int(width * scale) // 512), -(-int(height * scale) // 512)
-    return 85 + 170 * max(1, across) * max(1, down)

@@ -91,10 +91,10 @@ def _text(value: Any) -> str:
     return value
 
 
-def _side(value: Any) -> Literal["start", "end", "own", "system"]:
-    if value not in ("start", "end", "own", "system"):
+def _side(value: Any) -> Literal["start", "end", "own", "system", "instruction"]:
+    if value not in ("start", "end", "own", "system", "instruction"):
         raise ValueError
-    side: Literal["start", "end", "own", "system"] = value
+    side: Literal["start", "end", "own", "system", "instruction"] = value
     return side
 
 

@@ -8,8 +8,10 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from compacting_client.core.conversation import Conversation
 from compacting_client.core.effects import Ask, Effect
 from compacting_client.core.mending import asked, decided
+from compacting_client.core.reuse import Known
 from compacting_client.core.view import Choice, View
 from compacting_client.core.window import Window
 from compacting_client.errors import ConfigError
@@ -65,6 +67,11 @@ class Policy:
         shown, copies = asked(view)
         answers = yield Ask("policy", trim, [list(copies)])
         return decided(view, shown, copies, answers[0])
+
+    def known(self, conversation: Conversation) -> Generator[Effect, Any, Known]:  # noqa: ARG002 - as above
+        """The results in a history that may answer the same call again; none, where the policy is not told so."""
+        yield from ()  # a generator, as that of a policy which has to ask
+        return {}
 
     @property
     def is_async(self) -> bool:

@@ -23,11 +23,11 @@ _ERROR_KEYS = ("error", "is_error", "isError")
 class Fact(NamedTuple):
     """One result and the call that it answers.
 
-    ``arguments``: canonical JSON; ``content``: as the neutral message has it; ``call``: its id; ``at``: its item.
+    ``key``: the tool, and the arguments as canonical JSON: the same for equal calls; ``content``: as the neutral message has it; ``call``: its
+    id; ``at``: its item.
     """
 
-    tool: str
-    arguments: str
+    key: tuple[str, str]
     content: Any
     call: str
     at: int
@@ -39,9 +39,9 @@ class Fact(NamedTuple):
         return {"role": "tool", "tool_call_id": self.call, "name": self.tool, "content": self.content}
 
     @property
-    def key(self) -> tuple[str, str]:
-        """The same for every call of the same tool with equal arguments."""
-        return self.tool, self.arguments
+    def tool(self) -> str:
+        """Its name."""
+        return self.key[0]
 
 
 class Said(NamedTuple):
@@ -71,7 +71,11 @@ def facts(conversation: Conversation, units: Iterable[int]) -> list[Fact | Said]
             if index in calls or roles[index] == "assistant":
                 text, asked = reader.asked(items[index])
                 for call, tool, arguments in asked:
-                    waiting.setdefault(call, []).append((tool, canonical(arguments)))
+                    key = tool, canonical(arguments)
+                    if call in waiting:
+                        waiting[call].append(key)
+                    else:
+                        waiting[call] = [key]
                 if text:
                     found.append(Said(text, index))
             if index not in answers:
@@ -92,12 +96,11 @@ def facts(conversation: Conversation, units: Iterable[int]) -> list[Fact | Said]
 def _fact(
     content: Any, name: Any, call: str, at: int, waiting: dict[str, list[tuple[str, str]]], *, marked: bool
 ) -> Fact:
-    asked = waiting.get(call)
-    if asked is None:
-        tool, arguments = str(name or "?"), canonical(f"call {call}")
-    else:  # of calls with one id the first; a second answer stays with the last of them
-        tool, arguments = asked.pop(0) if len(asked) > 1 else asked[0]
-    return Fact(tool, arguments, content, call, at, marked or _reads_as_failure(content))
+    asked = waiting.get(call) or [(str(name or "?"), canonical(f"call {call}"))]
+    key = (
+        asked.pop(0) if len(asked) > 1 else asked[0]
+    )  # of calls with one id the first; a second answer stays with the last of them
+    return Fact(key, content, call, at, marked or _reads_as_failure(content))
 
 
 def judged(found: Sequence[Fact | Said], verdicts: Sequence[Any]) -> list[Fact | Said]:

@@ -76,12 +76,15 @@ def lines(
     and of a text.  A result of a call that was made again is whole (SEEDS, `repeated`).
     """
     most, words = limits
-    return [
-        Line(f'{{"you said":{_json(_shortened(each.text, words))}}}', None, offered)
-        if isinstance(each, Said)
-        else Line(_line(each, most, offered, whole=made[each.key] > 1), each, offered, last=made[each.key] > 1)
-        for each in found
-    ]
+    again = {key for key, times in made.items() if times > 1}
+    listed: list[Line] = []
+    for each in found:
+        if isinstance(each, Said):
+            listed.append(Line(f'{{"you said":{_json(_shortened(each.text, words))}}}', None, offered))
+        else:
+            last = each.key in again
+            listed.append(Line(_line(each, most, offered, whole=last), each, offered, last=last))
+    return listed
 
 
 def _line(fact: Fact, most: int, offered: Offered, *, whole: bool) -> str:
@@ -96,9 +99,8 @@ def _line(fact: Fact, most: int, offered: Offered, *, whole: bool) -> str:
 
 
 def _head(fact: Fact) -> str:
-    return (
-        f'{{"tool":{_json(fact.tool)},"arguments":{_arguments(fact.arguments)},"{"failed" if fact.failed else "result"}'
-    )
+    tool, arguments = fact.key
+    return f'{{"tool":{_name(tool)},"arguments":{_arguments(arguments)},"{"failed" if fact.failed else "result"}'
 
 
 @lru_cache(256)

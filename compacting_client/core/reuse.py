@@ -44,7 +44,7 @@ def known(conversation: Conversation, facts: Iterable[Fact]) -> dict[Key, Reused
     """The last good result of each call among `facts`."""
     asked = [index for index, role in enumerate(conversation.roles) if role == "assistant"]
     return {
-        key_of(fact.tool, fact.arguments): Reused(_plain(fact.content), len(asked) - bisect_right(asked, fact.at))
+        key_of(*fact.key): Reused(_plain(fact.content), len(asked) - bisect_right(asked, fact.at))
         for fact in facts
         if not fact.failed
     }

@@ -239,15 +239,16 @@ def _commit(outcome: Outcome) -> Generator[Effect, Any, None]:
     """What the memory is to be told, and what the next request of this conversation may take over."""
     known = outcome.known
     if outcome.plan and known.key is not None:
-        lasting = outcome.choice is None or outcome.choice.lasting
+        # the answer to this request may be bound to what it left out: undone, it would be refused (DESIGN 3.4)
+        bound = outcome.conversation.binds and outcome.choice is not None and bool(outcome.choice.units)
+        lasting = outcome.choice is None or outcome.choice.lasting or bound
         if outcome.own is not None and (outcome.choice is None or not lasting):
             outcome.commit = Reuse(known.key, outcome.own)
         elif lasting:
             place = known.position(outcome.plan.strip[0]) if outcome.plan.strip else None
             entry = yield from known.remembered(outcome.plan, outcome.since, place)
             outcome.commit = Remember(known.key, entry, outcome.own)
-    new = isinstance(outcome.commit, Remember)
-    outcome.marks = marked(outcome.conversation, outcome.plan.edits.inserted, outcome.uses, new=new)
+    outcome.marks = marked(outcome.conversation, outcome.plan.edits.inserted, outcome.uses, outcome.commit)
     outcome.measured.keep(known.states)
 
 
@@ -364,10 +365,11 @@ def _plan(outcome: Outcome, attempt: _Attempt) -> Plan:
         if entry.place is not None:  # in a history that only shares the old part, it is an edit made now
             stop = known.index(entry.edited_at) if attempt.found.own else len(conversation)
             strip = (known.index(entry.place), stop)
+    before = set(gone), edits
     if choice:
         gone |= conversation.exchanges.items(choice.units)
         edits = edits.then(conversation, gone, choice.shortened, choice.inserted)
-    if conversation.binds and (choice or strip is None) and (changes := gone | edits.places()):
+    if conversation.binds and (before != (gone, edits) or strip is None) and (changes := gone | edits.places()):
         strip = (min(changes) if strip is None else min(*changes, strip[0]), len(conversation))
     return Plan(tuple(sorted(gone)), _with_older_thinking(conversation, gone, strip), edits)
 

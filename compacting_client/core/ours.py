@@ -43,10 +43,12 @@ def recognised(conversation: Conversation) -> Generator[Effect, Any, None]:
     conversation.ours = found
 
 
-def marked(conversation: Conversation, inserted: Sequence[Inserted], uses: int, *, new: bool) -> list[Remember | Reuse]:
-    """What the memory is to be told, so that the texts are known again; `uses` of the entry that they are in, or a `new` one."""
+def marked(
+    conversation: Conversation, inserted: Sequence[Inserted], uses: int, commit: Remember | Reuse | None
+) -> list[Remember | Reuse]:
+    """What the memory is to be told, so that the texts are known again; `uses` of the entry that they are in, and what it is told of that."""
     told: list[Remember | Reuse] = []
-    if new or uses % _REFRESHED == 0:
+    if isinstance(commit, Remember) or uses % _REFRESHED == 0:
         told += [Remember(_key(each.text), _MARK) for each in inserted if _SEEN in each.text]
     return told + [Reuse(_key(text), _MARK) for ours in conversation.ours.values() for text in ours.texts]
 

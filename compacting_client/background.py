@@ -14,7 +14,7 @@ from compacting_client.summarizers import AsyncCall, Attempts, Call
 
 __all__ = ["Background"]
 
-_CONVERSATIONS, _EACH = 1_000, 8
+_CONVERSATIONS, _EACH = 1_000, 100
 """So many are held at most; conversations that open alike share what is held for each."""
 
 
@@ -23,7 +23,7 @@ class _Job:
     """A summary being made, and of what."""
 
     units: frozenset[int]
-    mark: int
+    mark: tuple[int, int]
     call: Call | AsyncCall
 
 

@@ -10,10 +10,11 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Context, copy_context
+from dataclasses import replace
 from typing import Any
 
 from compacting_client.core.effects import Summarise
-from compacting_client.core.summaries import Answered, ByModel, Summarised
+from compacting_client.core.summaries import Answered, ByModel, Summarised, SummaryRequest
 from compacting_client.validation import is_async
 
 __all__ = ["NOT_ASKED", "AsyncCall", "Attempts", "Call", "asummarised", "summarised"]
@@ -53,17 +54,16 @@ class Call:
     """One summary being made, in a thread of its own: no function of the caller's can hold up a request or the end of the process."""
 
     def __init__(self, step: Summarise) -> None:
-        self._step, self._started = step, time.perf_counter()
+        self._step, self._started = _told_by(step), time.perf_counter()
         self._found: list[Any] = []
-        context = copy_context()
         self._thread = threading.Thread(
-            target=self._work, args=(context,), name="compacting_client.summarizer", daemon=True
+            target=self._work, args=(step, copy_context()), name="compacting_client.summarizer", daemon=True
         )
         self._thread.start()
 
-    def _work(self, context: Context) -> None:
+    def _work(self, step: Summarise, context: Context) -> None:
         try:
-            self._found.append(_plain(context.run(_function(self._step), self._step.request)))
+            self._found.append(_plain(context.run(_function(step), step.request)))
         except BaseException as error:  # noqa: BLE001 - told to the caller, who waits
             self._found.append(error)
 
@@ -92,7 +92,7 @@ class AsyncCall:
     """The same in a task.  It ends with its loop."""
 
     def __init__(self, step: Summarise) -> None:
-        self._step, self._started, self._late = step, time.perf_counter(), False
+        self._step, self._started, self._late = _told_by(step), time.perf_counter(), False
         self._task = asyncio.ensure_future(_outcome(step))  # and no `wait_for`, which makes a task of its own
         # a loop that is closed without a word to its tasks is no reason for a warning about one that nobody waits for
         self._task._log_destroy_pending = False  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
@@ -178,6 +178,14 @@ def _in_thread(function: Callable[[Any], Any], request: Any) -> asyncio.Future[A
 
     threading.Thread(target=work, name="compacting_client.summarizer", daemon=True).start()
     return future
+
+
+def _told_by(step: Summarise) -> Summarise:
+    """What is needed once it is over: nobody may ask for what came of it, and the messages are large."""
+    return replace(step, request=_NOTHING)
+
+
+_NOTHING = SummaryRequest((), None, 1, "")
 
 
 def _late(step: Summarise) -> TimeoutError:

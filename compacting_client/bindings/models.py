@@ -81,7 +81,7 @@ def _place(home: Home, name: str) -> tuple[str, str]:
 
 def prepare(home: Home, session: Session, policy: Policy | None) -> None:
     """Build the clients that the summaries of a policy need.  Raises ConfigError where an SDK or its key is missing."""
-    for name in policy.models if policy is not None else ():
+    for name in policy.summary_models if policy is not None else ():
         provider, _ = _place(home, name)
         if provider != home.provider:
             _helper(session, provider, name)

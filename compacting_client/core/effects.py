@@ -84,8 +84,8 @@ class Beside:
 
     step: Summarise
     units: frozenset[int]
-    mark: int
-    covers: Callable[[frozenset[int], int], bool]
+    mark: tuple[int, int]
+    covers: Callable[[frozenset[int], tuple[int, int]], bool]
 
 
 @dataclass(frozen=True, slots=True)

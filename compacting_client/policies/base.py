@@ -80,8 +80,8 @@ class Policy:
         return trim is not None and (is_async(trim) or hasattr(self, "atrim"))
 
     @property
-    def models(self) -> tuple[str, ...]:
-        """The names of the models that it asks by itself, besides that of the request."""
+    def summary_models(self) -> tuple[str, ...]:
+        """The models that it has summaries written by, where it names them."""
         return ()
 
     @property

@@ -84,9 +84,9 @@ class Chain(Policy):
         return any(policy.is_async for policy in self._policies)
 
     @property
-    def models(self) -> tuple[str, ...]:
+    def summary_models(self) -> tuple[str, ...]:
         """Those of all."""
-        return tuple(name for policy in self._policies for name in policy.models)
+        return tuple(name for policy in self._policies for name in policy.summary_models)
 
     @property
     def budget(self) -> float | None:

@@ -36,6 +36,7 @@ __all__ = ["Summarize"]
 
 _SOFT = 0.8  # of a limit: where a summary is begun beside the requests
 _WORTH = 0.1  # of the budget: what a summary must free, or a model would be asked again a few turns later
+_FIRST = 4  # units, by which most conversations that open alike are told apart
 _NOT_MADE = Summarised(None, 0.0)
 
 
@@ -120,7 +121,7 @@ class Summarize(Policy):
         return is_async(self.summarizer)
 
     @property
-    def models(self) -> tuple[str, ...]:
+    def summary_models(self) -> tuple[str, ...]:
         """`model`, where it is named."""
         return () if self.model is None else (self.model,)
 
@@ -188,12 +189,15 @@ class Summarize(Policy):
         """What was made beside earlier requests; while there is none, only what has to go."""
         there = set(view.units())
 
-        def mark(some: frozenset[int]) -> int:
+        def said(some: AbstractSet[int]) -> int:
             messages, previous = _said(view, some)
             return hash((self.fingerprint, previous, dump(messages)))
 
-        def covers(some: frozenset[int], mark_then: int) -> bool:
-            return some <= there and mark(some) == mark_then
+        def mark(some: frozenset[int]) -> tuple[int, int]:
+            return said(set(sorted(some)[:_FIRST])), said(some)
+
+        def covers(some: frozenset[int], then: tuple[int, int]) -> bool:  # of another conversation a few messages tell
+            return some <= there and said(set(sorted(some)[:_FIRST])) == then[0] and said(some) == then[1]
 
         found: tuple[frozenset[int], Summarised] | None = yield Beside(step, units, mark(units), covers)
         if found is not None:

@@ -6,9 +6,10 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
-from compacting_client.core.compaction import Outcome, unchanged
+from compacting_client.core.compaction import unchanged
 from compacting_client.core.conversation import called
 from compacting_client.core.effects import Effect, Unused
+from compacting_client.core.outcome import Outcome
 from compacting_client.core.summaries import LARGER, summary_of
 from compacting_client.core.tokens import dump, estimate
 from compacting_client.events import (

@@ -17,8 +17,9 @@ from typing import Any, cast
 from compacting_client import account, recovery
 from compacting_client.conversations import Followed
 from compacting_client.core.asking import Asking
-from compacting_client.core.compaction import Outcome, Question, compaction, unchanged
+from compacting_client.core.compaction import Question, compaction, unchanged
 from compacting_client.core.conversation import Conversation
+from compacting_client.core.outcome import Outcome
 from compacting_client.core.plan import Plan
 from compacting_client.core.sent import Trail
 from compacting_client.core.window import Window

@@ -60,7 +60,7 @@ def fill(report: Report, outcome: Outcome, budget: float | None) -> None:
     report.reason = outcome.reason
     report.summary = next((text for each in outcome.plan.edits.inserted if (text := summary_of(each.text))), None)
     made = outcome.summary
-    if made is not None and (made.text is not None or made.error is not None):
+    if made is not None and not made.shared and (made.text is not None or made.error is not None):
         report.summary_usage = spent(made.model, made.input_tokens, made.output_tokens, made.duration_ms)
     report.trigger = outcome.choice.trigger if outcome.choice is not None else None
     if outcome.plan:

@@ -281,13 +281,65 @@ def test_a_summary_that_is_appended_to_for_ever_stays_bounded(api: str, word: st
 def test_no_summary_is_a_system_message_among_the_others(
     api: str, place: Callable[[Body], Body], line: MakeLine
 ) -> None:
-    """The role of the system is refused in clear words; as a user's text it makes no system message."""
+    """In the role of the system it stands where the API keeps that, behind the caller's own; any other role but the user's is refused."""
     body = place(body_of("122", api))
     with pytest.raises(ConfigError, match="summary_role"):
-        policy_of("122", Writer())
+        policy_of("122", Writer(), summary_role="assistant")
     trip = line(api, policy_of("122", Writer(), summary_role="user")).send(body)
     assert_summed(trip)
     assert not [m for m in trip.messages if m["role"] == "system"]
+    trip = line(api, policy_of("122", Writer("SUM-1"))).send(
+        {**body, **({"system": "Be brief."} if api == CLAUDE else {})}
+    )
+    assert trip.statuses == [200]
+    assert not judged(api, trip.left, trip.body) - judged(api, trip.body, trip.body)
+    assert json.dumps(trip.left).count("SUM-1") == 1
+    if api == CLAUDE:
+        assert not [m for m in trip.messages if m["role"] == "system"]
+        assert [block["text"] for block in trip.left["system"]] == ["Be brief.", framed("SUM-1")]
+    else:
+        assert [m["role"] for m in trip.messages if "SUM-1" in json.dumps(m)] == ["system"]
+
+
+def with_everything(api: str) -> Body:
+    """A history with a picture, tools, and what asks for an answer of some form; on Anthropic with thinking too."""
+    body = talk(8, CHAT)
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+    body["messages"][1] = {"role": "user", "content": [{"type": "text", "text": "look"}, picture]}
+    schema: Body = {"type": "object", "properties": {}}
+    body["tools"] = [{"type": "function", "function": {"name": "f", "parameters": schema}}]
+    if api == CHAT:
+        return {**body, "tool_choice": "auto", "response_format": {"type": "text"}, "temperature": 0.1}
+    body = to_claude(body)
+    thought = {"type": "thinking", "thinking": "hm", "signature": "c2lnbmVk"}
+    answer = next(m for m in body["messages"] if m["role"] == "assistant")
+    answer["content"] = [thought, *blocks_of(answer)]
+    return {**body, "tool_choice": {"type": "auto"}}
+
+
+@covers("073", "156")
+@each_api
+@each_mode
+def test_a_model_is_asked_one_question_of_text_and_what_that_cost_is_told(api: str, mode: str, line: MakeLine) -> None:
+    """Nothing of the request's own form is in it, no block but text, and the event has the model and its tokens."""
+    policy = Summarize(max_messages=None, token_budget=300, keep_recent=2)
+    trip = line(api, policy, mode).send(with_everything(api))
+    question, left = trip.sent
+    assert trip.statuses == [200, 200]
+    assert len([m for m in question["messages"] if m["role"] == "user"]) == 1
+    assert all(block["type"] == "text" for message in question["messages"] for block in blocks_of(message))
+    assert question.keys().isdisjoint({"tools", "tool_choice", "response_format", "temperature", "thinking"})
+    assert not question.get("stream")
+    assert "FACT-01t" in json.dumps(question["messages"])
+    assert not judged(api, left, trip.body) - judged(api, trip.body, trip.body)
+    (created,) = trip.events.named("summary.created")
+    assert created.model
+    assert created.input_tokens > created.output_tokens > 0
+    assert trip.report.summary_usage is not None
+    assert (trip.report.summary_usage.model, trip.report.summary_usage.input_tokens) == (
+        created.model,
+        created.input_tokens,
+    )
 
 
 @covers("127")

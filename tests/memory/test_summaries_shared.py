@@ -1,5 +1,6 @@
 """Workers with one conversation on one store: one summary for each prefix, and whatever happens to a worker or the store, requests go on."""
 
+import asyncio
 import os
 import signal
 import sqlite3
@@ -7,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from multiprocessing import get_context
 from pathlib import Path
@@ -69,6 +71,54 @@ def test_two_conversations_at_once_are_two_summaries(provider: Provider, place: 
     assert len(made(folder)) == len(set(made(folder))) == 2
     (later,) = in_processes(summarise, [(place, provider.openai_url, folder, 1, histories[0], 60.0)])
     assert (later.summary, later.reused) == (TEXT, True)
+    assert len(made(folder)) == 2
+
+
+async def test_many_tasks_on_a_shared_store_make_one_summary_each(
+    provider: Provider, opened: Callable[..., Any]
+) -> None:
+    """A hundred requests of ten conversations on one client, whose store is asked in threads."""
+    asked: list[str] = []
+
+    async def write(request: Any) -> str:
+        asked.append(request.prompt)
+        await asyncio.sleep(0.1)
+        return TEXT
+
+    async with openai.AsyncOpenAI(base_url=provider.openai_url, api_key="k", max_retries=5) as inner:
+        policy = Summarize(summarizer=write, max_messages=20, keep_recent=4, timeout=60)
+        client: Any = compacting(inner, policy, memory=opened(), strict=True)
+        calls = [
+            client.chat.completions.create(
+                model="m", messages=[{"role": "user", "content": f"n{n % 10}"}, *talk(20)[2:]]
+            )
+            for n in range(100)
+        ]
+        reports = [control(client).report_for(answer) for answer in await asyncio.gather(*calls)]
+    assert len(asked) == len(set(asked)) == 10
+    assert [report.summary for report in reports if report is not None] == [TEXT] * 100
+
+
+@pytest.mark.full
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a signal that nothing can catch")
+def test_a_worker_that_is_killed_while_others_wait(provider: Provider, place: str, folder: Path) -> None:
+    """They wait for the end of its claim; then one of them makes the summary, and both have it."""
+    (folder / "hang").touch()
+    arguments = (place, provider.openai_url, folder, 1, talk(20), 12.0)
+    victim = get_context("spawn").Process(target=summarise, args=arguments)
+    victim.start()
+    while not made(folder):
+        time.sleep(0.01)
+    with ThreadPoolExecutor(1) as aside:
+        waiting = aside.submit(in_processes, summarise, [(*arguments[:5], 60.0)] * 2)
+        while len(list(folder.glob("ready-*"))) < 3:
+            time.sleep(0.01)
+        victim.kill()
+        victim.join()
+        (folder / "hang").unlink()
+        found = waiting.result(60)
+    assert len(provider.requests) == 2
+    assert [each.summary for each in found] == [TEXT, TEXT]
     assert len(made(folder)) == 2
 
 

@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import openai
@@ -243,9 +244,18 @@ def test_a_store_that_fails_costs_an_event(broken: str) -> None:
     assert len(writer.asked) == 1
 
 
-async def test_a_cancelled_request_gives_its_claim_back_and_stores_nothing() -> None:
-    """The next request makes the summary at once, and does not wait for the cancelled one."""
-    store, begun = memory.InProcess(), asyncio.Event()
+@pytest.mark.parametrize("kind", ["process", "file"])
+async def test_a_cancelled_request_gives_its_claim_back_and_stores_nothing(kind: str, tmp_path: Path) -> None:
+    """The next request makes the summary at once, and does not wait for the cancelled one; also where the store is asked in threads."""
+    store: Any = memory.InProcess() if kind == "process" else memory.File(tmp_path / "memory.db")
+    begun, claims = asyncio.Event(), list[tuple[str, str]]()
+    claim = store.claim
+
+    def noted(key: str, name: str, seconds: float) -> Any:
+        claims.append((key, name))
+        return claim(key, name, seconds)
+
+    store.claim = noted
 
     async def never(_: Any) -> str:
         begun.set()
@@ -257,13 +267,25 @@ async def test_a_cancelled_request_gives_its_claim_back_and_stores_nothing() -> 
             client: Any = compacting(inner, Summarize(summarizer=never), memory=store)
             task = asyncio.create_task(client.chat.completions.create(model="m", messages=talk(20)))
             await begun.wait()
-            assert len(store._claims) == 1
+            assert claim(*claims[0], 60) == Claimed()
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-        assert not store._claims
-        assert not len(store)
+        assert claim(*claims[0], 60).token
+        assert not store.recall(claims[0][0])
         assert not provider.requests
+
+
+def test_a_preview_claims_nothing() -> None:
+    """And it stores nothing, nor does it wait for anybody."""
+    writer, store = Writer(), memory.InProcess()
+    with Provider() as provider, openai.OpenAI(base_url=provider.openai_url, api_key="k") as inner:
+        client: Any = compacting(inner, Summarize(summarizer=writer), memory=store)
+        for _ in range(2):
+            control(client).preview(client.chat.completions.create, model="m", messages=talk(20))
+    assert not writer.asked
+    assert not store._claims
+    assert not len(store)
 
 
 async def test_a_cancelled_waiter_leaves_the_claim_alone() -> None:
@@ -354,6 +376,22 @@ async def test_500_requests_of_50_conversations_at_once(kind: str) -> None:
                 assert report.reused
             assert len(asked) == 50
             assert len(provider.requests) == known + 50
+
+
+async def test_a_model_is_asked_once_for_each_prefix() -> None:
+    """Without a function too; the tokens of the question are told where it was asked."""
+    events = EventCapture()
+    with Provider(default=lambda _: TEXT) as provider:
+        async with openai.AsyncOpenAI(base_url=provider.openai_url, api_key="k", max_retries=5) as inner:
+            client: Any = compacting(inner, Summarize(max_messages=20, keep_recent=4), strict=True, on_event=events)
+            calls = (client.chat.completions.create(model="m", messages=conversation(n % 4)) for n in range(40))
+            reports = [control(client).report_for(answer) for answer in await asyncio.gather(*calls)]
+        assert len(provider.requests) == 44
+    told = [report for report in reports if report is not None]
+    assert [report.summary for report in told] == [TEXT] * 40
+    assert sum(report.summary_usage is not None for report in told) == 4
+    assert len(events.named("summary.created")) == 4
+    assert all(event.input_tokens for event in events.named("summary.created"))
 
 
 def test_a_wrapped_client_in_threads_as_its_own_summariser() -> None:

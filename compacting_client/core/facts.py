@@ -89,7 +89,8 @@ def facts(conversation: Conversation, units: Iterable[int]) -> list[Fact | Said]
             results = [message for message in reader.neutral(items[index]) if message["role"] == "tool"]
             for part, message in enumerate(results):
                 call, name = str(message.get("tool_call_id")), message.get("name")
-                found.append(_fact(message.get("content"), name, call, index, waiting, marked=part in marked))
+                content = reader.returned(message.get("content"))
+                found.append(_fact(content, name, call, index, waiting, marked=part in marked))
     return found
 
 

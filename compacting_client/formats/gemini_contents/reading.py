@@ -24,6 +24,7 @@ FIELD = "contents"
 _MODEL = "model"
 _SYSTEM = "systemInstruction"
 _ROLES = {_MODEL: "assistant", "user": "user", "function": "user"}
+_WRAPPERS = ({"result"}, {"output"})  # an object is wanted: that is where SDKs put what is none
 _MEDIA = ("inlineData", "fileData")
 
 
@@ -289,6 +290,13 @@ class _Reader:
 
     def asked(self, item: Any) -> tuple[str, list[tuple[str, str, Any]]]:
         return asked_in(self.neutral(item)[-1])
+
+    def returned(self, content: Any) -> Any:
+        response = json.loads(content)
+        alone = (
+            next(iter(response.values())) if isinstance(response, dict) and response.keys() in _WRAPPERS else response
+        )
+        return alone if isinstance(alone, str) else dump(alone).decode("utf-8", "replace")
 
     def failures(self, item: Any) -> Sequence[int]:
         told = [field(part, "functionResponse") for part in parts_of(item) if kind_of(part) == "functionResponse"]

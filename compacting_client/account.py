@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
-from compacting_client.core.compaction import Outcome, unchanged
+from compacting_client.core.compaction import unchanged
 from compacting_client.core.conversation import called
-from compacting_client.core.summaries import summary_of
+from compacting_client.core.effects import Effect, Unused
+from compacting_client.core.outcome import Outcome
+from compacting_client.core.summaries import LARGER, summary_of
 from compacting_client.core.tokens import dump, estimate
 from compacting_client.events import (
     CompactionApplied,
@@ -22,6 +24,7 @@ from compacting_client.events import (
 )
 from compacting_client.formats.base import Format
 from compacting_client.report import Figures, Report, Verdict
+from compacting_client.savings import spent
 
 __all__ = [
     "applied",
@@ -34,6 +37,7 @@ __all__ = [
     "summary_told",
     "truncated",
     "uncut",
+    "unused_summary",
     "verdicts",
 ]
 
@@ -55,6 +59,9 @@ def fill(report: Report, outcome: Outcome, budget: float | None) -> None:
     report.changed = bool(outcome.plan)
     report.reason = outcome.reason
     report.summary = next((text for each in outcome.plan.edits.inserted if (text := summary_of(each.text))), None)
+    made = outcome.summary
+    if made is not None and (made.text is not None or made.error is not None):
+        report.summary_usage = spent(made.model, made.input_tokens, made.output_tokens, made.duration_ms)
     report.trigger = outcome.choice.trigger if outcome.choice is not None else None
     if outcome.plan:
         report.fits = budget is None or outcome.tokens_after <= budget
@@ -159,14 +166,33 @@ def rejected(outcome: Outcome, request_id: str) -> list[CompactionRejected]:
 
 
 def summary_told(outcome: Outcome, request_id: str) -> list[Event]:
-    """The event of a summary that was made, or failed to be."""
+    """The event of a summary that was made, or failed to be; one that another worker made is told there."""
     made = outcome.summary
-    if made is None or (made.text is None and made.error is None):
+    if made is None:
         return []
-    if made.text is None:
-        return [SummaryFailed(request_id=request_id, error=str(made.error), duration_ms=made.duration_ms)]
-    tokens = estimate(made.text)
-    return [SummaryCreated(request_id=request_id, tokens=tokens, duration_ms=made.duration_ms)]
+    told: list[Event] = []
+    if made.unclaimed is not None:
+        rules = ("memory", made.unclaimed)
+        told.append(CompactionRejected(request_id=request_id, rules=rules, instead="summarised without a claim"))
+    facts: dict[str, Any] = {
+        "request_id": request_id,
+        **{name: getattr(made, name) for name in ("duration_ms", "model", "input_tokens", "output_tokens")},
+    }
+    if made.text is None and made.error is not None:
+        told.append(SummaryFailed(error=made.error, **facts))
+    elif made.text is not None and not made.shared:
+        told.append(SummaryCreated(tokens=estimate(made.text), **facts))
+    return told
+
+
+def unused_summary(outcome: Outcome) -> Generator[Effect, Any, None]:
+    """A summary that was made, and that the request does not leave with, is told as failed, and not made again at once."""
+    made = outcome.summary
+    if made is not None and made.text is not None and (outcome.choice is None or outcome.choice.summary is not made):
+        outcome.summary = made.failed(outcome.rejected[0][0][0] if outcome.rejected else LARGER)
+        yield Unused(outcome.known.key)
+    if made is not None and not outcome.plan and outcome.reason is None:
+        outcome.reason = "no summary"
 
 
 def memory_failed(error: Exception, request_id: str, instead: str) -> CompactionRejected:
@@ -217,7 +243,7 @@ def _dropped(outcome: Outcome, unit: int, request_id: str) -> ContentDropped:
     choice = outcome.policys if policys else outcome.choice
     trigger = choice.trigger if choice is not None and age == 0 else None
     facts = _facts(outcome, tuple(outcome.conversation.exchanges.unit(unit)))
-    summarised = age == 0 and outcome.summary is not None and outcome.summary.text is not None
+    summarised = age == 0 and choice is not None and unit in choice.summarised
     reason = "summarised" if summarised else _REASONS.get(trigger, str(trigger))
     return ContentDropped(request_id=request_id, reason=reason, since=age, **facts)
 
@@ -280,4 +306,5 @@ def _reused(outcome: Outcome, request_id: str) -> list[ContentReused]:
     saved = sum(sizes[index] for index in outcome.known.items(outcome.reused))
     known = outcome.known.edits(outcome.reused).by_item()
     saved += sum(sizes[index] - outcome.edited[index] for index, edit in known.items() if now.get(index) == edit)
-    return [ContentReused(request_id=request_id, kind="cut", age=outcome.uses, tokens_saved=saved)]
+    kind = "summary" if any(summary_of(each.text) for each in outcome.reused.edits.inserted) else "cut"
+    return [ContentReused(request_id=request_id, kind=kind, age=outcome.uses, tokens_saved=saved)]

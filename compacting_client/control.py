@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Generic, TypeVar
 
-from compacting_client.bindings import bind, bound, described, formats_of, owner
+from compacting_client.bindings import bind, bound, described, formats_of, owner, prepare
 from compacting_client.core.measure import Measure
 from compacting_client.core.prefix import OPENING
 from compacting_client.core.recognition import Recognition
@@ -68,7 +68,7 @@ class Control(Generic[ClientT]):
     def using(self, policy: Any) -> AbstractContextManager[None]:
         """Puts another policy in force inside, for frameworks that cannot pass anything.  Raises ConfigError."""
         wanted = policy_of(policy)
-        self._session.derive(wanted)  # checks that this client can ask it
+        prepare(self._client, self._session.derive(wanted))  # that this client can ask it
         return self._session.scope(policy=(wanted,))
 
     def with_policy(self, policy: Any) -> ClientT:

@@ -133,9 +133,10 @@ class ContentReplaced(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class ContentReused(Event):
-    """Something remembered was used again.  ``age``: requests since it was made; ``tokens_saved``: what it kept out of this request.
+    """Something remembered was used again.
 
-    ``kind``: "cut", or "tool_result", which answered a call of ``tool`` again: that saves the call, and no tokens.
+    ``kind``: "cut", or "summary" where one is in force; or "tool_result", which answered a call of ``tool`` again: that saves the call, and no
+    tokens.  ``age``: requests since it was made; ``tokens_saved``: what it kept out of this request.
     """
 
     name: ClassVar[str] = "content.reused"
@@ -148,22 +149,36 @@ class ContentReused(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class SummaryCreated(Event):
-    """A summary was made.  ``tokens``: of its text, by the default estimate; ``duration_ms``: what it took."""
+    """A summary was made.  ``tokens``: of its text, by the default estimate; ``duration_ms``: what it took.
+
+    ``model`` and the tokens that it read and wrote, in its own count: None where a function of the caller's made it, or nothing was said.
+    """
 
     name: ClassVar[str] = "summary.created"
     level: ClassVar[Level] = "info"
     tokens: float
     duration_ms: float
+    model: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class SummaryFailed(Event):
-    """A summariser failed.  ``error``: the class of its error, "TimeoutError", or "NoText" where it returned none."""
+    """A summariser failed, or what it wrote is of no use; the request leaves without a summary.
+
+    ``error``: the class of its error; "TimeoutError"; "NoText" where there is none in its answer, "Refusal", "ToolCall", "Truncated" (before any
+    text) where the answer says why; "larger" where the summary is no smaller than what it stands for; the rule that the request would break
+    with it.  The others as in `SummaryCreated`.
+    """
 
     name: ClassVar[str] = "summary.failed"
     level: ClassVar[Level] = "warning"
     error: str
     duration_ms: float
+    model: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

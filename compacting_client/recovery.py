@@ -10,9 +10,10 @@ from collections.abc import Generator, Mapping
 from typing import Any, Protocol
 
 from compacting_client import account
-from compacting_client.core.compaction import Outcome, Question, shortened, without_thinking
+from compacting_client.core.compaction import Question, shortened, without_thinking
 from compacting_client.core.conversation import Conversation
 from compacting_client.core.effects import Effect
+from compacting_client.core.outcome import Outcome
 from compacting_client.core.plan import Plan
 from compacting_client.core.window import Window
 from compacting_client.errors import PolicyError
@@ -25,7 +26,7 @@ from compacting_client.settings import policy_of
 from compacting_client.steps import Send, Steps, Tell
 from compacting_client.windows import Learned, counted
 
-__all__ = ["Sent", "ahead", "recovered"]
+__all__ = ["Sent", "ahead", "recovered", "said"]
 
 _TOO_LONG = "too long"
 
@@ -78,7 +79,7 @@ def recovered(request: Sent, error: Exception) -> Steps:
     outcome, question, policy = request.outcome, request.question, request.policy
     if outcome is None or question is None or policy is None or not request.session.settings.recover:
         raise error
-    status, body, code = _said(error)
+    status, body, code = said(error)
     if request.wire.refused_binding(status, str(error)):
         return (yield from _without_thinking(request, outcome, error))
     found = request.wire.too_long(status, body, code)
@@ -106,7 +107,7 @@ def _shorter(  # noqa: PLR0917 - all that there is
     try:
         response = yield Send(request.rendered())
     except Exception as second:
-        if (again := request.wire.too_long(*_said(second))) is not None:
+        if (again := request.wire.too_long(*said(second))) is not None:
             _taught(request, outcome, again)
             yield Tell([_in_vain(report)])
         _note(second, report, "sent once more with less, after the provider had called it too long")
@@ -161,7 +162,7 @@ def _fill(request: Sent, outcome: Outcome) -> None:
 
 
 def _is_heard(request: Sent) -> bool:
-    return request.session.hears("on_drop", "on_reuse")
+    return request.session.hears("debug", "on_drop", "on_reuse")
 
 
 def _told(request: Sent) -> set[tuple[str, Any]]:
@@ -179,7 +180,7 @@ def _in_vain(report: Report) -> CompactionRejected:
     return CompactionRejected(request_id=report.request_id, rules=(_TOO_LONG,), instead="the provider's own error")
 
 
-def _said(error: Exception) -> tuple[int | None, Any, str | None]:
+def said(error: Exception) -> tuple[int | None, Any, str | None]:
     """Status, body (JSON or text) and code of an SDK's error; the SDKs name them differently."""
     code, body = getattr(error, "code", None), getattr(error, "body", None)
     statuses = [status for status in (getattr(error, "status_code", None), code) if type(status) is int]

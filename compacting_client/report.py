@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from compacting_client.events import ContentDropped, ContentReplaced, ContentReused, Event
 from compacting_client.formats.base import Usage
-from compacting_client.savings import Savings, dollars, line
+from compacting_client.savings import Savings, SummaryUsage, dollars, line, summarised
 
 __all__ = ["Figures", "Report", "Verdict"]
 
@@ -55,7 +55,8 @@ class Report:
     ``changed``: whether the request left other than the caller wrote it; ``reason`` says why not.
     ``fits``: whether ``tokens_after`` is within the policy's budget; True where there is none.  ``usage`` is the provider's own count, filled in
     with the response or at its stream's end, else None.  ``savings``: what was not sent, what began as before, what was cached, and the
-    dollars.  ``duration_ms`` is the time spent in this library before sending.  ``body`` and
+    dollars.  ``summary``: the one in force; ``summary_usage``: what was spent on one that was made, or tried, with this request, else None.
+    ``duration_ms`` is the time spent in this library before sending.  ``body`` and
     ``verdicts`` are there in previews only.  ``truncated``: the provider read far less than was sent, without saying so.
     """
 
@@ -68,6 +69,7 @@ class Report:
     changed: bool = False
     fits: bool = True
     summary: str | None = field(default=None, repr=False)
+    summary_usage: SummaryUsage | None = None
     usage: Usage | None = None
     duration_ms: float = 0.0
     error: str | None = None
@@ -186,6 +188,7 @@ class Report:
             **{name: getattr(self, name) for name in named.split()},
             "usage": self.usage._asdict() if self.usage else None,
             "savings": self.savings._asdict(),
+            "summary_usage": self.summary_usage._asdict() if self.summary_usage else None,
             **(self._units() if units else {}),
             **({"summary": self.summary} if self.log_content else {}),
         }
@@ -208,6 +211,7 @@ class Report:
         ]
         lines += _dropped(self.dropped)
         lines += [_changed(list(items)) for _, items in groupby(self.replaced, key=lambda item: item.kind)]
+        lines += [f"  {told}" for told in (summarised(self.summary_usage),) if told]
         lines += [
             f"  reused {item.kind}, made {_ago(item.age)}, saves {item.tokens_saved} tokens" for item in self.reused
         ]

@@ -6,7 +6,25 @@ from typing import NamedTuple
 
 from compacting_client.formats.base import Usage
 
-__all__ = ["Savings", "dollars", "line"]
+__all__ = ["Savings", "SummaryUsage", "dollars", "line", "spent", "summarised"]
+
+
+class SummaryUsage(NamedTuple):
+    """What a summary took: the model and the tokens that it read and wrote, as far as they are known, and dollars by `genai-prices`."""
+
+    model: str | None
+    input_tokens: int | None
+    output_tokens: int | None
+    duration_ms: float
+    cost: float | None
+
+
+def spent(model: str | None, read: int | None, written: int | None, duration_ms: float) -> SummaryUsage:
+    """With what it cost, where that is known."""
+    cost = None
+    if model is not None and read is not None:
+        cost, _ = dollars(model, Usage(read, 0, written or 0), 0)
+    return SummaryUsage(model, read, written, duration_ms, cost)
 
 
 class Savings(NamedTuple):
@@ -63,6 +81,14 @@ def line(savings: Savings, sent: float) -> str | None:
     if savings.cost is not None and said:
         said.append(f"cost {_money(savings.cost)}")
     return "; ".join(said) or None
+
+
+def summarised(usage: SummaryUsage | None) -> str | None:
+    """What a summary took, in one line; None where no model told it."""
+    if usage is None or usage.input_tokens is None:
+        return None
+    cost = _in_dollars(usage.cost)
+    return f"summary by {usage.model}: {usage.input_tokens} tokens read, {usage.output_tokens or 0} written{cost}"
 
 
 def _in_dollars(amount: float | None) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from copy import copy
@@ -16,8 +16,13 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from compacting_client.answers import Answers
+from compacting_client.background import Background
 from compacting_client.conversations import Conversations
+from compacting_client.core.effects import Summarise
+from compacting_client.core.summaries import ByModel, SummaryRequest
+from compacting_client.events import Level
 from compacting_client.logs import Log
+from compacting_client.memory.base import Claims
 from compacting_client.policies import Policy
 from compacting_client.recent import Recent
 from compacting_client.report import Report
@@ -25,7 +30,10 @@ from compacting_client.settings import Settings
 from compacting_client.summarizers import Attempts
 from compacting_client.windows import Windows
 
-__all__ = ["Scope", "Session"]
+__all__ = ["Asker", "Scope", "Session"]
+
+Asker = Callable[[ByModel, "Session"], Callable[[SummaryRequest], Any]]
+"""Gives the function that asks a model for a summary, awaited or not as the client is."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,14 +51,21 @@ _last: ContextVar[Mapping[Session, Report] | None] = ContextVar("compacting_clie
 
 
 class Session:
-    """The state behind a wrapped client.  `derive` gives one that shares memory and reports."""
+    """The state behind a wrapped client.  `derive` gives one that shares memory and reports.
+
+    ``background``  the summaries that are under way;  ``helpers``  the clients of other providers that were built for summaries, by the
+    provider's name and whether they are async
+    """
 
     __slots__ = (
         "__weakref__",
         "_family",
         "answers",
+        "asker",
         "attempts",
+        "background",
         "conversations",
+        "helpers",
         "log",
         "recent",
         "reports",
@@ -66,7 +81,21 @@ class Session:
         self.recent, self.attempts, self.unread = Recent(), Attempts(), Unread()
         self.windows = Windows(settings.windows)
         self.conversations = Conversations()
+        self.background, self.helpers = Background(), dict[tuple[str, bool], Any]()
+        self.asker: Asker | None = None
         self._family = self
+
+    def on(self, asker: Asker) -> Session:
+        """The same session for one client, whose models are asked by `asker`."""
+        other = copy(self)
+        other.asker = asker
+        return other
+
+    def ready(self, step: Summarise) -> Summarise:
+        """`step` with a function to call."""
+        if not isinstance(step.summarizer, ByModel) or self.asker is None:
+            return step
+        return replace(step, summarizer=self.asker(step.summarizer, self))
 
     def derive(self, policy: Policy | None, *, is_async: bool | None = None) -> Session:
         """The same session under another policy, or for a client whose calls are awaited."""
@@ -85,6 +114,10 @@ class Session:
     def previews(self) -> bool:
         """Whether this call is a preview: nothing may be sent or stored, by whatever wrapped client."""
         return any(scope.preview for scope in _scopes.get())
+
+    def claims(self) -> Claims | None:
+        """Where work is claimed; None where the memory keeps no claims, and in a preview, which stores nothing."""
+        return None if self.previews() else self.settings.claims
 
     def unwatched(self) -> AbstractContextManager[None]:
         """In force while a function of the caller's makes a summary: its own requests through this client leave as they are."""
@@ -123,10 +156,10 @@ class Session:
         """The last report of this thread or task."""
         return (_last.get() or {}).get(self._family)
 
-    def hears(self, *callbacks: str) -> bool:
-        """Whether anybody wants the debug events: one of these callbacks, `on_event`, or the log."""
+    def hears(self, level: Level, *callbacks: str) -> bool:
+        """Whether anybody wants events of this level: one of these callbacks, `on_event`, or the log."""
         wanted = any(getattr(self.settings, name) is not None for name in ("on_event", *callbacks))
-        return wanted or self.log.hears("debug")
+        return wanted or self.log.hears(level)
 
 
 class Unread:

@@ -4,19 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from compacting_client import account
-from compacting_client.core.effects import Ask, Recall, Remember, Reuse, Summarise
+from compacting_client.core.claims import UNCLAIMED, Claimed
+from compacting_client.core.effects import (
+    Ask,
+    Beside,
+    Claim,
+    Pause,
+    Publish,
+    Recall,
+    Release,
+    Remember,
+    Reuse,
+    Summarise,
+    Unused,
+)
 from compacting_client.errors import PolicyError
 from compacting_client.events import ContentDropped, ContentReused, Event
 from compacting_client.report import Report
 from compacting_client.session import Session
 from compacting_client.steps import Deliver, Finish, Send, Steps, Tell
-from compacting_client.summarizers import NOT_ASKED, asummarised, summarised
+from compacting_client.summarizers import NOT_ASKED, AsyncCall, Call, asummarised, summarised
 
 __all__ = ["afinish", "arun", "ask", "finish", "run"]
+
+Stored = Recall | Remember | Reuse | Claim | Publish | Release | Pause
 
 
 def run(steps: Steps, session: Session, send: Callable[[Any], Any], deliver: Callable[[Any, Report], None]) -> Any:
@@ -40,12 +56,12 @@ def run(steps: Steps, session: Session, send: Callable[[Any], Any], deliver: Cal
                 case Tell() | Finish():
                     for name, callback, event in _listeners(session, step):
                         _guard(session, name, callback, event)
-                case Summarise() if session.previews():
-                    answer = NOT_ASKED
                 case Summarise():
                     with session.unwatched():
-                        answer = summarised(step, session.attempts)
-                case Recall() | Remember() | Reuse():
+                        answer = NOT_ASKED if session.previews() else summarised(session.ready(step), session.attempts)
+                case Beside() | Unused():
+                    answer = _beside(session, step, Call)
+                case Recall() | Remember() | Reuse() | Claim() | Publish() | Release() | Pause():
                     answer = _stored(session, step)
         except BaseException as raised:  # noqa: BLE001 - thrown in where the step was asked for, a cancellation too
             error = raised
@@ -77,14 +93,17 @@ async def arun(
                 case Tell() | Finish():
                     for name, callback, event in _listeners(session, step):
                         await _aguard(session, name, callback, event)
-                case Summarise() if session.previews():
-                    answer = NOT_ASKED
                 case Summarise():
                     with session.unwatched():
-                        answer = await asummarised(step, session.attempts)
-                case Recall() | Remember() | Reuse():
-                    blocks = session.settings.blocking
-                    answer = await asyncio.to_thread(_stored, session, step) if blocks else _stored(session, step)
+                        answer = (
+                            NOT_ASKED
+                            if session.previews()
+                            else await asummarised(session.ready(step), session.attempts)
+                        )
+                case Beside() | Unused():
+                    answer = _beside(session, step, AsyncCall)
+                case Recall() | Remember() | Reuse() | Claim() | Publish() | Release() | Pause():
+                    answer = await _astored(session, step)
         except BaseException as raised:  # noqa: BLE001
             error = raised
 
@@ -194,8 +213,34 @@ def _callback_failed(session: Session, name: str, error: Exception) -> None:
     session.log.write("error", "callback.failed", fields, exc_info=exc_info)
 
 
-def _stored(session: Session, step: Recall | Remember | Reuse) -> Any:
-    """Ask or tell the memory."""
+def _beside(session: Session, step: Beside | Unused, start: Callable[[Summarise], Call | AsyncCall]) -> Any:
+    """What was made beside earlier requests; or that a summary is not to be made again at once.  In a preview nothing of that."""
+    if session.previews():
+        return None
+    if isinstance(step, Unused):
+        return session.attempts.failed(step.key)
+
+    def begin(wanted: Summarise) -> Call | AsyncCall:
+        with session.unwatched():
+            return start(session.ready(wanted))
+
+    return session.background.look(step, begin, session.attempts)
+
+
+async def _astored(session: Session, step: Stored) -> Any:
+    """The same; a store that may block is asked in a thread."""
+    if isinstance(step, Pause) and step.seconds:
+        await asyncio.sleep(step.seconds)
+        step = Pause(0)
+    if isinstance(step, Pause) or not session.settings.blocking:
+        return _stored(session, step)
+    asked = asyncio.to_thread(_stored, session, step)
+    # a claim is given back even where the task is cancelled once more
+    return await (asyncio.shield(asked) if isinstance(step, Release) else asked)
+
+
+def _stored(session: Session, step: Stored) -> Any:
+    """Ask or tell the memory, or wait for it to change."""
     store = session.settings.memory
     match step:
         case Recall(key):
@@ -204,4 +249,25 @@ def _stored(session: Session, step: Recall | Remember | Reuse) -> Any:
             store.remember(key, entry, replaces)
         case Reuse(key, entry):
             store.reuse(key, entry)
+        case Pause(seconds):
+            if seconds:
+                time.sleep(seconds)
+            return time.monotonic()
+        case _:
+            return _claimed(session, step)
+    return None
+
+
+def _claimed(session: Session, step: Claim | Publish | Release) -> Claimed | None:
+    """Ask or tell the memory about a claim, where it keeps any."""
+    claims = session.claims()
+    if claims is None:
+        return UNCLAIMED
+    match step:
+        case Claim(key, name, seconds):
+            return Claimed(*claims.claim(key, name, seconds))
+        case Publish(key, name, token, text, seconds):
+            claims.publish(key, name, token, text, seconds)
+        case Release(key, name, token):
+            claims.release(key, name, token)
     return None

@@ -8,13 +8,16 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from contextvars import copy_context
+from contextlib import suppress
+from contextvars import Context, copy_context
+from dataclasses import replace
 from typing import Any
 
 from compacting_client.core.effects import Summarise
-from compacting_client.core.summaries import Summarised
+from compacting_client.core.summaries import Answered, ByModel, Summarised, SummaryRequest
+from compacting_client.validation import is_async
 
-__all__ = ["NOT_ASKED", "Attempts", "asummarised", "summarised"]
+__all__ = ["NOT_ASKED", "AsyncCall", "Attempts", "Call", "asummarised", "summarised"]
 
 NOT_ASKED = Summarised(None, 0.0)
 """No summary, and no failure."""
@@ -47,24 +50,91 @@ class Attempts:
                 self._waiting.popitem(last=False)
 
 
+class Call:
+    """One summary being made, in a thread of its own: no function of the caller's can hold up a request or the end of the process."""
+
+    def __init__(self, step: Summarise) -> None:
+        self._step, self._started = _told_by(step), time.perf_counter()
+        self._found: list[Any] = []
+        self._thread = threading.Thread(
+            target=self._work, args=(step, copy_context()), name="compacting_client.summarizer", daemon=True
+        )
+        self._thread.start()
+
+    def _work(self, step: Summarise, context: Context) -> None:
+        try:
+            self._found.append(_plain(context.run(_function(step), step.request)))
+        except BaseException as error:  # noqa: BLE001 - told to the caller, who waits
+            self._found.append(error)
+
+    @property
+    def lost(self) -> bool:
+        """Whether nothing can come of it any more."""
+        return False
+
+    def over(self) -> bool:
+        """Whether it is made, or its time is over."""
+        return bool(self._found) or time.perf_counter() - self._started > self._step.timeout
+
+    def wait(self) -> None:
+        """Until it is over."""
+        self._thread.join(self._step.timeout)
+
+    def told(self, attempts: Attempts) -> Summarised:
+        """What came of it."""
+        return _told(self._step, attempts, self._found[0] if self._found else _late(self._step), self._started)
+
+    def end(self) -> None:
+        """Nobody wants it any more.  A thread cannot be stopped: it ends with its function, and does not keep the process."""
+
+
+class AsyncCall:
+    """The same in a task.  It ends with its loop."""
+
+    def __init__(self, step: Summarise) -> None:
+        self._step, self._started, self._late = _told_by(step), time.perf_counter(), False
+        self._task = asyncio.ensure_future(_outcome(step))  # and no `wait_for`, which makes a task of its own
+        # a loop that is closed without a word to its tasks is no reason for a warning about one that nobody waits for
+        self._task._log_destroy_pending = False  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+        timer = self._task.get_loop().call_later(step.timeout, self._give_up)
+        self._task.add_done_callback(lambda _: timer.cancel())
+
+    def _give_up(self) -> None:
+        self._late = True
+        self._task.cancel()
+
+    @property
+    def lost(self) -> bool:
+        """Whether nothing can come of it any more."""
+        if self._late:
+            return False
+        return self._task.cancelled() or (not self._task.done() and self._task.get_loop().is_closed())
+
+    def over(self) -> bool:
+        """Whether it is made, or its time is over."""
+        return self._task.done()
+
+    def told(self, attempts: Attempts) -> Summarised:
+        """What came of it."""
+        answer = _late(self._step) if self._task.cancelled() else self._task.result()
+        return _told(self._step, attempts, answer, self._started)
+
+    def end(self) -> asyncio.Future[Any] | None:
+        """Cancel it; what is to be awaited until it is over."""
+        loop = self._task.get_loop()
+        if self._task.done() or loop.is_closed():
+            return None
+        loop.call_soon_threadsafe(self._task.cancel)
+        return self._task
+
+
 def summarised(step: Summarise, attempts: Attempts) -> Summarised:
     """A summary, or why there is none.  The function runs in a thread of its own, which nobody waits for once the time is over."""
     if attempts.waits(step.key):
         return NOT_ASKED
-    started, found = time.perf_counter(), list[Any]()
-    context = copy_context()
-
-    def work() -> None:
-        try:
-            found.append(_plain(context.run(step.summarizer, step.request)))
-        except BaseException as error:  # noqa: BLE001 - told to the caller, who waits
-            found.append(error)
-
-    thread = threading.Thread(target=work, name="compacting_client.summarizer", daemon=True)
-    thread.start()
-    thread.join(step.timeout)
-    answer = found[0] if found else TimeoutError(f"no summary within {step.timeout} s")
-    return _told(step, attempts, answer, started)
+    call = Call(step)
+    call.wait()
+    return call.told(attempts)
 
 
 async def asummarised(step: Summarise, attempts: Attempts) -> Summarised:
@@ -73,17 +143,59 @@ async def asummarised(step: Summarise, attempts: Attempts) -> Summarised:
         return NOT_ASKED
     started = time.perf_counter()
     try:
-        answer = await asyncio.wait_for(_awaited(step.summarizer, step.request), step.timeout)
-    except Exception as error:  # noqa: BLE001 - whatever a summariser raises: the request goes out without
-        answer = error
+        answer = await asyncio.wait_for(_outcome(step), step.timeout)
+    except asyncio.TimeoutError:
+        answer = _late(step)
     return _told(step, attempts, answer, started)
 
 
-async def _awaited(function: Callable[[Any], Any], request: Any) -> Any:
-    if inspect.iscoroutinefunction(function):
-        return await function(request)
-    answer = await asyncio.to_thread(function, request)
-    return await answer if inspect.isawaitable(answer) else answer
+async def _outcome(step: Summarise) -> Any:
+    """What the function returned, or the error that it raised."""
+    try:
+        function = _function(step)
+        answer = await (function(step.request) if is_async(function) else _in_thread(function, step.request))
+        return await answer if inspect.isawaitable(answer) else answer
+    except Exception as error:  # noqa: BLE001 - whatever a summariser raises: the request goes out without
+        return error
+
+
+def _in_thread(function: Callable[[Any], Any], request: Any) -> asyncio.Future[Any]:
+    """Of its own, and a daemon: the loop's executor would be waited for when the loop ends."""
+    loop, context = asyncio.get_running_loop(), copy_context()
+    future: asyncio.Future[Any] = loop.create_future()
+
+    def tell(setter: Callable[[Any], None], value: Any) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(lambda: None if future.done() else setter(value))
+
+    def work() -> None:
+        try:
+            tell(future.set_result, context.run(function, request))
+        except Exception as error:  # noqa: BLE001 - told to whoever waits
+            tell(future.set_exception, error)
+        except BaseException as error:  # noqa: BLE001 - a future takes no StopIteration or exit
+            tell(future.set_exception, RuntimeError(type(error).__name__))
+
+    threading.Thread(target=work, name="compacting_client.summarizer", daemon=True).start()
+    return future
+
+
+def _told_by(step: Summarise) -> Summarise:
+    """What is needed once it is over: nobody may ask for what came of it, and the messages are large."""
+    return replace(step, request=_NOTHING)
+
+
+_NOTHING = SummaryRequest((), None, 1, "")
+
+
+def _late(step: Summarise) -> TimeoutError:
+    return TimeoutError(f"no summary within {step.timeout} s")
+
+
+def _function(step: Summarise) -> Callable[[Any], Any]:
+    if isinstance(step.summarizer, ByModel):
+        raise TypeError(f"nobody can ask {step.summarizer} here")
+    return step.summarizer
 
 
 def _plain(value: Any) -> Any:
@@ -97,7 +209,12 @@ def _told(step: Summarise, attempts: Attempts, answer: Any, started: float) -> S
     spent = (time.perf_counter() - started) * 1000
     if isinstance(answer, (KeyboardInterrupt, SystemExit)):
         raise answer
+    counts: dict[str, Any] = {}
+    error = type(answer).__name__ if isinstance(answer, BaseException) else "NoText"
+    if isinstance(answer, Answered):
+        counts = {"model": answer.model, "input_tokens": answer.input_tokens, "output_tokens": answer.output_tokens}
+        answer, error = answer.text, answer.error or error
     if isinstance(answer, str) and answer.strip():
-        return Summarised(answer, spent)
+        return Summarised(answer, spent, **counts)
     attempts.failed(step.key)
-    return Summarised(None, spent, type(answer).__name__ if isinstance(answer, BaseException) else "NoText")
+    return Summarised(None, spent, error, **counts)

@@ -135,7 +135,7 @@ def assert_sound(wire: Format, body: Body, sent: Body, report: Report) -> None:
 
 
 def assert_question_is_there(sent: Body, body: Body) -> None:
-    """The caller's own last question, or one that has its texts inside."""
+    """The caller's own last question, or one that has its texts inside; all its blocks, where it has no text."""
     question = question_of(body)
     if question is not None and not any(message is question for message in history_of(sent)):
         texts = [text for message in history_of(sent) for text in texts_of(message)]

@@ -54,6 +54,7 @@ EXPECTED = {
     "managed_gemini.py": r"Ship 17, with 6.9 metres.\n41 calls, 40 times the tool ran" + MANAGED,
     "stages.py": r"gather +4,\d+ -> +2,\d+ tokens(.*\n)*write +4,\d+ -> +\d\d tokens(.*\n)*check +4,\d+ -> +4,\d+ tokens",
     "async_chat.py": r"Beagle: .*->(.*\n)*Fram: .*->(.*\n)*Vega: .*below trigger(.*\n)*39 requests, \d+ of them compacted, \d+ messages archived",
+    "long_chat_anthropic.py": r"300 requests, 6 summary calls(.*\n)*.*had 3\d\d\d tokens\n.*, 9\d % of them(.*\n)*anthropic-messages .*\[Summarize\]",
     "accounting.py": r"event='compaction.applied'(.*\n)*the cut of \d+ requests ago(.*\n)*12 messages archived(.*\n)*.*provider's cache",
     "web_app/compare.py": r"before.py: \d+ of 20 questions answered\n(.*\n)*after.py: 20 of 20 questions answered\n(.*\n)*.*content.dropped",
     "demo": r"No request of a wrapped client was refused",

@@ -122,7 +122,7 @@ INWARD = {
     "logs": {"errors", "events"},
     "savings": {"formats"},
     "report": {"events", "formats", "savings"},
-    "account": {"core", "events", "formats", "report"},
+    "account": {"core", "events", "formats", "report", "savings"},
 }
 
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, Protocol
 
-from compacting_client.bindings import google, stainless
+from compacting_client.bindings import google, models, stainless
 from compacting_client.errors import UnsupportedClientError
 from compacting_client.formats.base import Format
 from compacting_client.session import Session
 
-__all__ = ["bind", "bound", "counts", "described", "formats_of", "is_async_client", "owner"]
+__all__ = ["bind", "bound", "counts", "described", "formats_of", "is_async_client", "owner", "prepare"]
 
 _WANTED = (
     "pass a client of the OpenAI, Anthropic or Google Gen AI SDK, sync or async, such as OpenAI(), AsyncAnthropic() or "
@@ -30,6 +30,8 @@ class _Binding(Protocol):
     def is_async(self, client: Any) -> bool: ...
 
     def counts(self, client: Any) -> bool: ...
+
+    def home(self, client: Any) -> models.Home: ...
 
     def bind(self, client: Any, session: Session) -> Any: ...
 
@@ -53,8 +55,15 @@ def counts(client: Any) -> bool:
 
 
 def bind(client: Any, session: Session) -> Any:
-    """A client of the same type whose requests go through `session` alone, were it wrapped before or not."""
+    """A client of the same type whose requests go through `session` alone, were it wrapped before or not.  Raises ConfigError as `prepare` does."""
+    prepare(client, session)
     return next(binding for binding in _BINDINGS if binding.supports(client)).bind(client, session)
+
+
+def prepare(client: Any, session: Session) -> None:
+    """Build what the policy of a session needs besides this client.  Raises ConfigError where an SDK or its key is missing."""
+    home = next(binding for binding in _BINDINGS if binding.supports(client)).home(client)
+    models.prepare(home, session, session.settings.policy)
 
 
 def bound(client: Any) -> Session | None:

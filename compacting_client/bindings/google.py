@@ -12,17 +12,20 @@ import functools
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from compacting_client import lifecycle
+from compacting_client.bindings import models
 from compacting_client.bindings.google_requests import GEMINI, ApiClient, Proxy, Tie
 from compacting_client.formats.base import Format
 from compacting_client.report import Report
 from compacting_client.session import Session
 from compacting_client.shell import afinish, arun, finish, run
 
-__all__ = ["FORMATS", "api_client_of", "bind", "counts", "is_async", "session_of", "supports"]
+__all__ = ["FORMATS", "api_client_of", "bind", "counts", "home", "is_async", "session_of", "supports"]
 
 FORMATS: Sequence[Format] = (GEMINI,)
+_CLOSING = ("close", "aclose")
 _CALLS = ("generate_content", "generate_content_stream")
 _INTERACTIONS = "gemini-interactions"  # read by nobody yet: said so, rather than passed by in silence
 
@@ -40,6 +43,12 @@ def is_async(client: Any) -> bool:
 def counts(client: Any) -> bool:  # noqa: ARG001 - the protocol's signature
     """Its provider counts the tokens of a request before it is sent."""
     return True
+
+
+def home(client: Any) -> models.Home:
+    """Where it speaks to."""
+    inner = client.__wrapped__ if issubclass(type(client), _Client) else client
+    return models.Home("google", urlsplit(str(inner._api_client._http_options.base_url)).hostname)
 
 
 def session_of(client: Any) -> Session | None:
@@ -71,9 +80,14 @@ class _Client(Proxy):
     """`Client` or `AsyncClient`."""
 
     def __init__(self, wrapped: Any, session: Session, owner: Any) -> None:
+        session = session.on(models.asker(lambda: wrapped, home(wrapped)))
         super().__init__(wrapped, session, owner)
         self._self_api = ApiClient(wrapped._api_client, session, owner)
         self._self_made: dict[str, Any] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        found = super().__getattr__(name)
+        return _closing(found, self._self_session) if name in _CLOSING else found
 
     @property
     def _api_client(self) -> Any:
@@ -118,6 +132,7 @@ class _Client(Proxy):
         return self
 
     def __exit__(self, *error: object) -> Any:
+        models.end(self._self_session)
         return self.__wrapped__.__exit__(*error)
 
     async def __aenter__(self) -> Any:
@@ -125,6 +140,7 @@ class _Client(Proxy):
         return self
 
     async def __aexit__(self, *error: object) -> Any:
+        await models.aend(self._self_session)
         return await self.__wrapped__.__aexit__(*error)
 
     def __copy__(self) -> Any:
@@ -133,6 +149,22 @@ class _Client(Proxy):
     def __deepcopy__(self, memo: Any) -> Any:
         copied = copy.deepcopy(self.__wrapped__, memo)  # raises what the SDK's own does
         return _Client(copied, self._self_session, copied)
+
+
+def _closing(close: Any, session: Session) -> Any:
+    """What is done beside the requests ends with the client."""
+
+    @functools.wraps(close)
+    def closed() -> Any:
+        models.end(session)
+        return close()
+
+    @functools.wraps(close)
+    async def aclosed() -> Any:
+        await models.aend(session)
+        return await close()
+
+    return aclosed if inspect.iscoroutinefunction(close) else closed
 
 
 def _models(cls: Any, api: Any) -> Any:

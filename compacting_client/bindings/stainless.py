@@ -13,14 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from compacting_client import lifecycle
-from compacting_client.bindings import watching
+from compacting_client.bindings import models, watching
 from compacting_client.errors import ConfigError
 from compacting_client.formats import anthropic_messages, openai_chat
 from compacting_client.formats.base import Format
 from compacting_client.session import Session
 from compacting_client.shell import arun, run
 
-__all__ = ["FORMATS", "bind", "counts", "is_async", "session_of", "supports"]
+__all__ = ["FORMATS", "bind", "counts", "home", "is_async", "session_of", "supports"]
 
 _CHAT: Format = openai_chat
 _MESSAGES: Format = anthropic_messages
@@ -30,6 +30,7 @@ _ROUTES: dict[str, Format] = {"/chat/completions": _CHAT, "/v1/messages": _MESSA
 _LEFT_ALONE = {"/responses": "openai-responses"}  # read by nobody yet: said so, rather than passed by in silence
 _SESSION, _ORIGINAL = "_compacting_session", "_compacting_original"
 _DERIVING = ("copy", "with_options")
+_CLOSING = "close"
 _COUNTED = (
     "model",
     "messages",
@@ -71,6 +72,12 @@ def counts(client: Any) -> bool:
     }
 
 
+def home(client: Any) -> models.Home:
+    """Whose client it is, and where it speaks to."""
+    provider = next(sdk for sdk in _SDKS if _bases(client) & {f"{sdk}.BaseClient"})
+    return models.Home(provider, getattr(client.base_url, "host", None))
+
+
 def session_of(client: Any) -> Session | None:
     """The session of a twin."""
     found = getattr(client, "__dict__", {}).get(_SESSION)
@@ -92,12 +99,14 @@ def bind(client: Any, session: Session) -> Any:
             attributes[name] = type(value)(made)  # some clients build resources in __init__, not on demand
         elif type(value).__name__.endswith(("WithRawResponse", "WithStreamedResponse")):
             del attributes[name]  # a cached property, made again on demand
+    # summaries are asked of a copy: resources that are made on demand are no change of the original
+    session = session.on(models.asker(lambda: copy.copy(original), home(original)))
     attributes[_SESSION], attributes[_ORIGINAL] = session, original
-    for name in ("request", *_DERIVING):
+    for name in ("request", _CLOSING, *_DERIVING):
         own = original.__dict__.get(name)
         attributes.pop(name, None)
-        method = (_request if name == "request" else _deriving)(made, own, name, session)
-        attributes[name] = functools.wraps(getattr(made, name))(method)
+        shadow = _request if name == "request" else _closing if name == _CLOSING else _deriving
+        attributes[name] = functools.wraps(getattr(made, name))(shadow(made, own, name, session))
     return made
 
 
@@ -115,6 +124,24 @@ def _deriving(made: Any, own: Callable[..., Any] | None, name: str, session: Ses
         return bind(derived, session)
 
     return derive
+
+
+def _closing(made: Any, own: Callable[..., Any] | None, name: str, session: Session) -> Callable[..., Any]:
+    """`close`: what is done beside the requests ends with the client."""
+    cls: Any = made.__class__
+
+    def forward() -> Any:
+        return own() if own is not None else getattr(cls, name)(made)
+
+    async def aclose() -> Any:
+        await models.aend(session)
+        return await forward()
+
+    def close() -> Any:
+        models.end(session)
+        return forward()
+
+    return aclose if is_async(made) else close
 
 
 def _request(made: Any, own: Callable[..., Any] | None, name: str, session: Session) -> Callable[..., Any]:

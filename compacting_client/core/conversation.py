@@ -6,7 +6,7 @@ name?}`) is built only when somebody asks to see it.  Sizes, digests and pairing
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,7 +16,7 @@ from compacting_client.core.exchanges import Exchanges, pair
 from compacting_client.core.imprints import Imprint
 from compacting_client.core.offered import tool_names
 
-__all__ = ["OTHER", "SYSTEM", "Contents", "Conversation", "ItemEdit", "Message", "Reader", "called"]
+__all__ = ["OTHER", "SYSTEM", "Contents", "Conversation", "ItemEdit", "Message", "Ours", "Reader", "called"]
 
 Message = dict[str, Any]
 """A neutral message: role is system, user, assistant or tool."""
@@ -96,6 +96,13 @@ class Reader(Protocol):
         ...
 
 
+class Ours(NamedTuple):
+    """Texts that were inserted into an item here, and sent again by the application; `alone`: there is nothing else in it."""
+
+    texts: tuple[str, ...]
+    alone: bool
+
+
 class Contents(NamedTuple):
     """What a look into the items of a history shows.
 
@@ -133,7 +140,7 @@ class Conversation:
 
     ``roles[i]``   neutral role of item *i*; an item of only tool results is "tool", one of no known role OTHER
     ``look``       gives the Contents; asked once, where something is to be decided
-    ``fits``       whether all items are, at a glance, no more than so many tokens; False where that takes a look
+    ``fits``       whether all items are no more than so many tokens, by a glance; None where it takes a look at each to say
     ``counts``     neutral messages per item, or None: one each
     ``head``       neutral system messages that the provider keeps outside the history
     ``tools``      the tool definitions as JSON-like data, or None
@@ -142,6 +149,7 @@ class Conversation:
     ``thinking``   items that hold signed thinking
     ``binds``      signed thinking is bound to what stood before it when it was made
     ``waits``      why no new edit may be made now, or None
+    ``ours``       items with text that was inserted here, as far as they are recognised
     """
 
     api: str
@@ -150,7 +158,7 @@ class Conversation:
     items: list[Any]
     roles: list[str]
     look: Callable[[], Contents]
-    fits: Callable[[float], bool] = field(default=lambda _: False)
+    fits: Callable[[float], bool | None] = field(default=lambda _: None)
     counts: Sequence[int] | None = None
     head: Sequence[Message] = ()
     tools: Any = None
@@ -159,6 +167,7 @@ class Conversation:
     thinking: frozenset[int] = frozenset()
     binds: bool = False
     waits: str | None = None
+    ours: Mapping[int, Ours] = field(default_factory=dict[int, Ours])
     _names: dict[int, dict[str, str]] = field(default_factory=dict[int, dict[str, str]], init=False)
 
     @cached_property
@@ -170,6 +179,14 @@ class Conversation:
         if SYSTEM not in roles[systems:]:
             return range(systems, len(roles))
         return [index for index, role in enumerate(roles) if role != SYSTEM]
+
+    @cached_property
+    def systems(self) -> Sequence[int]:
+        """The indexes of those that are."""
+        roles, history = self.roles, self.history
+        if isinstance(history, range):
+            return range(history.start)
+        return [index for index, role in enumerate(roles) if role == SYSTEM]
 
     @cached_property
     def contents(self) -> Contents:
@@ -214,12 +231,12 @@ class Conversation:
         """Whether user and assistant texts take turns: some servers' templates insist on it."""
         return _alternates(self.roles, self.calls)
 
-    def release(self, needed: AbstractSet[int]) -> None:
-        """Let go of all items but those that are needed for the account, and of what is as large as they are."""
+    def release(self, needed: Iterable[tuple[int, int]]) -> None:
+        """Let go of all items but those [start, stop) that are needed for the account, and of what is as large as they are."""
         self.contents, _ = self.contents._replace(imprints=()), self.exchanges
         kept: list[Any] = [None] * len(self)
-        for index in needed:
-            kept[index] = self.items[index]
+        for start, stop in needed:
+            kept[start:stop] = self.items[start:stop]
         self.items = kept
         self.look = self.fits = _released
 
@@ -252,10 +269,14 @@ class Conversation:
         """How many neutral messages there are."""
         return len(self.head) + (len(self.roles) if self.counts is None else sum(self.counts))
 
+    def is_ours(self, index: int) -> bool:
+        """Whether an item is nothing but text that was inserted here: it is no user turn."""
+        return index in self.ours and self.ours[index].alone
+
     def question(self) -> int | None:
         """The index of the last real user message, or None."""
         for index in range(len(self.roles) - 1, -1, -1):
-            if self.roles[index] == "user":
+            if self.roles[index] == "user" and not self.is_ours(index):
                 return index
         return None
 

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from compacting_client.core.prefix import Entry
-from compacting_client.core.summaries import SummaryRequest
+from compacting_client.core.summaries import ByModel, SummaryRequest
 
-__all__ = ["Ask", "Effect", "Recall", "Remember", "Reuse", "Summarise"]
+__all__ = [
+    "Ask",
+    "Beside",
+    "Claim",
+    "Effect",
+    "Pause",
+    "Publish",
+    "Recall",
+    "Release",
+    "Remember",
+    "Reuse",
+    "Summarise",
+    "Unused",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +69,66 @@ class Summarise:
     """
 
     key: str | None
-    summarizer: Callable[[SummaryRequest], Any]
+    summarizer: Callable[[SummaryRequest], Any] | ByModel
     request: SummaryRequest
     timeout: float
 
 
-Effect = Ask | Recall | Remember | Reuse | Summarise
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Have a summary made beside the requests: nobody waits for it.  Answer: (units, Summarised) once one is made, else None.
+
+    ``units`` and ``mark`` go with the request: what it is made of.  ``covers(units, mark)``: whether one that is made of that, or is being
+    made, is of use for this history; only if none is, a new one is begun.
+    """
+
+    step: Summarise
+    units: frozenset[int]
+    mark: tuple[int, int]
+    covers: Callable[[frozenset[int], tuple[int, int]], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Unused:
+    """A summary that was made for this conversation is of no use: its next requests go without, as after a failure.  No answer."""
+
+    key: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Claim a piece of work of a conversation, for so many seconds at most.  Answer: Claimed."""
+
+    key: str
+    name: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Let others have what came out of claimed work, for so many seconds.  No answer."""
+
+    key: str
+    name: str
+    token: str
+    text: str = field(repr=False)
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Let others have a claim whose work was not done.  No answer."""
+
+    key: str
+    name: str
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Wait for so many seconds; no processor or event loop is kept busy.  Answer: the time then, in seconds on a clock that only goes on."""
+
+    seconds: float
+
+
+Effect = Ask | Recall | Remember | Reuse | Summarise | Beside | Unused | Claim | Publish | Release | Pause

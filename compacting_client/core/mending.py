@@ -6,7 +6,6 @@ message that keeps the order.
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any, cast
 
 from compacting_client.core.conversation import ItemEdit, Message
 from compacting_client.core.edits import Inserted, Shortened, placed
+from compacting_client.core.quoting import plain
 from compacting_client.core.tokens import dump, estimate
 from compacting_client.core.view import Choice, View
 from compacting_client.errors import PolicyError
@@ -40,16 +40,16 @@ def asked(view: View) -> tuple[list[Shown], list[Message]]:
         side = "end" if each.side == "end" else "start"
         role = "system" if each.side in ("system", "instruction") else "user"
         texts[each.at, side].append(Shown({"role": role, "content": each.text}, each.at, inserted=each))
-    shown = [Shown(_copy(message)) for message in conversation.head]
+    shown = [Shown(plain(message)) for message in conversation.head]
     for index in range(len(conversation)):
         if index in view.gone:
             continue
         shown += texts.get((index, "start"), ())
         edit = edits.get(index)
         for part, message in enumerate(conversation.neutral(index)):
-            shown.append(Shown(_copy(message if edit is None else _now(message, part, edit)), index, part))
+            shown.append(Shown(plain(message if edit is None else _now(message, part, edit)), index, part))
         shown += texts.get((index, "end"), ())
-    return shown, [_copy(each.message) for each in shown]
+    return shown, [plain(each.message) for each in shown]
 
 
 def _now(message: Message, part: int, edit: ItemEdit) -> Message:
@@ -263,7 +263,7 @@ def _shortened(shown: Sequence[Shown], messages: Sequence[Message], places: Sequ
             )
         if at is None or _larger(message, shown[place].message):
             raise PolicyError("the policy made a tool result larger")
-        found.append(Shortened(at, part, _copy(content)))
+        found.append(Shortened(at, part, plain(content)))
     return found
 
 
@@ -316,14 +316,3 @@ def _new_text(message: Message) -> str:
     if not isinstance(content, str) or not content.strip():
         raise PolicyError(f"the policy inserted a {role} message without text")
     return content
-
-
-def _copy(value: Any) -> Any:
-    """A plain copy of JSON-like data; a typed object in it becomes what is sent for it."""
-    if isinstance(value, dict):
-        return {name: _copy(each) for name, each in cast("dict[str, Any]", value).items()}
-    if isinstance(value, list):
-        return [_copy(each) for each in cast("list[Any]", value)]
-    if value is None or isinstance(value, (str, int, float, bool)):
-        return value
-    return json.loads(dump(value).decode("utf-8", "surrogatepass"))

@@ -6,14 +6,31 @@ record, so that nothing in it passes for a request of the user (Martian-Engineer
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from compacting_client.core.conversation import Message
-from compacting_client.core.tokens import dump, estimate
+from compacting_client.core.quoting import cut, plain, quoted
+from compacting_client.core.tokens import estimate
 
-__all__ = ["INSTRUCTION", "Summarised", "SummaryRequest", "asked", "bounded", "framed", "summary_of"]
+__all__ = [
+    "FRAME",
+    "INSTRUCTION",
+    "LARGER",
+    "Answered",
+    "ByModel",
+    "Summarised",
+    "SummaryRequest",
+    "asked",
+    "bounded",
+    "framed",
+    "in_parts",
+    "summary_of",
+]
+
+LARGER = "larger"
+"""Why a summary is not used that is no smaller than what it stands for."""
 
 INSTRUCTION = (
     "Summarise the earlier part of a conversation between a user and an assistant, so that the assistant can go on without it. Be concise and "
@@ -25,6 +42,8 @@ _OPENING = (
     "<earlier_conversation>\nA record of earlier messages of this conversation, summarised. It is no new request.\n"
 )
 _CLOSING = "\n</earlier_conversation>"
+FRAME = (_OPENING, _CLOSING)
+"""What stands before and after a summary in the history."""
 
 
 @dataclass(frozen=True)
@@ -34,34 +53,111 @@ class SummaryRequest:
     ``messages``    the neutral messages that are about to be replaced, oldest first; tool results are among them
     ``previous``    the summary that is in force, to be folded into the new one; None at first
     ``max_tokens``  what the summary may have at most; longer ones are cut
-    ``prompt``      all of it as text that is ready to be sent to a model
+    ``prompt``      all of it as text that is ready to be sent to a model; pictures and the like are only named in it
+    ``instruction`` what it begins with
     """
 
     messages: Sequence[Message]
     previous: str | None
     max_tokens: int
     prompt: str
+    instruction: str = INSTRUCTION
+
+
+@dataclass(frozen=True, slots=True)
+class ByModel:
+    """A summary is to be asked of a model.
+
+    ``name``   as the caller wrote it; None: the model of the request
+    ``used``   the model of the request, and ``api``, the API that it goes through
+    ``style``  which of its provider's APIs is wanted, where there are several; None: that of the request
+    ``timeout`` seconds
+    """
+
+    name: str | None
+    used: str
+    api: str
+    style: str | None = None
+    timeout: float = 30.0
+
+
+class Answered(NamedTuple):
+    """What a model answered: text, or the reason why there is none; and what it counted, in its own tokens."""
+
+    text: str | None
+    model: str
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Summarised:
-    """A summary that was made: its text, as it is sent, and the milliseconds it took; or the class of the error, and no text."""
+    """A summary that was made: its text, as it is sent, and the milliseconds it took; or the class of the error, and no text.
+
+    ``model`` and its tokens are known where a model was asked by this library.
+    ``shared``: another worker made it.  ``unclaimed``: the class of the error of a store that could not say whether another makes it too.
+    """
 
     text: str | None
     duration_ms: float
     error: str | None = None
+    model: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    shared: bool = False
+    unclaimed: str | None = None
+
+    def failed(self, error: str) -> Summarised:
+        """The same without the text, which is of no use."""
+        return replace(self, text=None, error=error)
 
 
 def asked(messages: Sequence[Message], previous: str | None, max_tokens: int, instruction: str) -> SummaryRequest:
-    """The request for a summary of `messages`."""
-    lines = [dump(message).decode("utf-8", "replace") for message in messages]
-    before = f"The summary of what came before, to be kept in the new one:\n{_quoted(previous)}\n\n" if previous else ""
-    prompt = f"{instruction}\nAt most about {max_tokens} tokens.\n\n{before}The messages:\n" + "\n".join(lines)
-    return SummaryRequest(messages, previous, max_tokens, prompt)
+    """The request for a summary of `messages`, of which it holds copies."""
+    copies = [plain(message) for message in messages]
+    before = f"The summary of what came before, to be kept in the new one:\n{quoted(previous)}\n\n" if previous else ""
+    prompt = f"{instruction}\nAt most about {max_tokens} tokens.\n\n{before}The messages:\n"
+    return SummaryRequest(copies, previous, max_tokens, prompt + "\n".join(map(quoted, copies)), instruction)
 
 
-def _quoted(text: str) -> str:
-    return dump(text).decode("utf-8", "replace")
+def in_parts(request: SummaryRequest, most: float | None) -> Generator[SummaryRequest, Answered, Answered]:
+    """Ask for a summary in requests of at most so many tokens, by the default estimate: each folds in the one before.  Returns the last answer.
+
+    The tokens of all are added up.  The first one without text ends it.
+    """
+    if most is None or estimate(request.prompt) <= most:
+        return (yield request)
+    fixed = estimate(asked((), "x" * 4 * request.max_tokens, request.max_tokens, request.instruction).prompt)
+    room = max(_SMALLEST, most - fixed)
+    previous, spent = request.previous, list[Answered]()
+    for part in _portions(request.messages, room):
+        answer = yield asked(part, previous, request.max_tokens, request.instruction)
+        spent.append(answer)
+        if answer.text is None:
+            break
+        previous = bounded(answer.text, request.max_tokens)
+    read = [n for each in spent if (n := each.input_tokens) is not None]
+    written = [n for each in spent if (n := each.output_tokens) is not None]
+    return spent[-1]._replace(input_tokens=sum(read) if read else None, output_tokens=sum(written) if written else None)
+
+
+_SMALLEST = 200  # tokens that a part may have, whatever the window
+
+
+def _portions(messages: Sequence[Message], room: float) -> list[list[Message]]:
+    """The messages in groups of at most `room` tokens; one that is larger by itself is cut."""
+    groups: list[list[Message]] = [[]]
+    left = room
+    for message in messages:
+        for piece in cut(message, room):
+            size = estimate(quoted(piece)) + 1
+            if size > left and groups[-1]:
+                groups.append([])
+                left = room
+            groups[-1].append(piece)
+            left -= size
+    return groups
 
 
 def framed(summary: str) -> str:
@@ -78,7 +174,7 @@ def summary_of(text: str) -> str | None:
 
 def bounded(answer: Any, max_tokens: int) -> str:
     """The text of a summariser's answer, cut to `max_tokens` by the default estimate; "" where there is none."""
-    text = answer.strip() if isinstance(answer, str) else ""
+    text = _sendable(answer).strip() if isinstance(answer, str) else ""
     if estimate(text) <= max_tokens:
         return text
     low, high = 0, len(text)
@@ -86,3 +182,8 @@ def bounded(answer: Any, max_tokens: int) -> str:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if estimate(text[:middle] + "…") <= max_tokens else (low, middle - 1)
     return text[:low] + "…" if low else ""
+
+
+def _sendable(text: str) -> str:
+    """`text` without lone surrogates, which no request can carry: halves of one character are joined, others marked as lost."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

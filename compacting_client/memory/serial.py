@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any, Literal
 
+from compacting_client.core.claims import UNCLAIMED, Claimed
 from compacting_client.core.edits import Edits, Inserted, Shortened
 from compacting_client.core.prefix import Entry, Gap
 
-__all__ = ["decoded", "encoded", "name_of"]
+__all__ = ["claimed", "decoded", "encoded", "name_of"]
 
 _FORM = 1  # to be raised when an older version could misread an entry
 
@@ -58,6 +59,17 @@ def decoded(text: str) -> Entry | None:
 def name_of(text: str) -> str:
     """A short name for the entry that `text` stands for; two entries of a conversation never share one."""
     return sha256(text.encode()).hexdigest()[:32]
+
+
+def claimed(stored: str | None) -> Claimed:
+    """What a claim of another's says, whose text is stored as JSON once it is made; where that is no text, nobody is waited for."""
+    if not stored:
+        return Claimed()
+    try:
+        found = json.loads(stored)
+    except (ValueError, RecursionError):
+        found = None
+    return Claimed(text=found) if isinstance(found, str) else UNCLAIMED
 
 
 def _edits(shortened: Iterable[Any], inserted: Iterable[Any]) -> Edits:

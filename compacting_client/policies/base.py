@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from compacting_client.validation import is_async
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["Policy", "identity"]
+__all__ = ["Policy", "identity", "named"]
 
 
 class Policy:
@@ -79,6 +80,11 @@ class Policy:
         return trim is not None and (is_async(trim) or hasattr(self, "atrim"))
 
     @property
+    def summary_models(self) -> tuple[str, ...]:
+        """The models that it has summaries written by, where it names them."""
+        return ()
+
+    @property
     def budget(self) -> float | None:
         """The limit, in counted tokens, that the request is held against in the report; None where there is none."""
         return None
@@ -123,3 +129,15 @@ def identity(value: Any) -> str:
         return _identities.setdefault(value, token_hex(8))
     except TypeError:  # neither hashable nor weakly referable: as long as it lives, its address is its own
         return f"{id(value):x}"
+
+
+def named(function: Any) -> str:
+    """A name for a function that other processes have for it too: that under which its module holds it; else its `identity`."""
+    module, path = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+    if isinstance(module, str) and isinstance(path, str):
+        found: Any = sys.modules.get(module)
+        for part in path.split("."):
+            found = getattr(found, part, None)
+        if found is function:
+            return f"{module}.{path}"
+    return identity(function)

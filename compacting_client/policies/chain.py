@@ -84,6 +84,11 @@ class Chain(Policy):
         return any(policy.is_async for policy in self._policies)
 
     @property
+    def summary_models(self) -> tuple[str, ...]:
+        """Those of all."""
+        return tuple(name for policy in self._policies for name in policy.summary_models)
+
+    @property
     def budget(self) -> float | None:
         """The last one: each policy acts on what those before it could not help."""
         return next((policy.budget for policy in reversed(self._policies) if policy.budget is not None), None)

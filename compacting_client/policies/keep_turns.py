@@ -6,6 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 
 from compacting_client.core.view import Choice, View
 from compacting_client.policies.base import Policy
+from compacting_client.policies.sequences import completed
 from compacting_client.validation import flag, whole_number
 
 __all__ = ["KeepTurns"]
@@ -39,11 +40,11 @@ class KeepTurns(Policy):
 
     def triggered(self, view: View) -> bool:
         """Too many turns, or a completed tool sequence to remove."""
-        return len(_asked(view)) > self.max_messages + self.slack or (self.remove_tool_msgs and bool(_completed(view)))
+        return len(_asked(view)) > self.max_messages + self.slack or (self.remove_tool_msgs and bool(completed(view)))
 
     def choose(self, view: View) -> Choice | None:
         """What is older than the kept turns, and the completed tool sequences."""
-        tools = _completed(view) if self.remove_tool_msgs else set[int]()
+        tools = completed(view) if self.remove_tool_msgs else set[int]()
         asked = _asked(view)
         if len(asked) > self.max_messages + self.slack:
             dropped = _older(view, asked[-self.max_messages], tools)
@@ -55,7 +56,10 @@ class KeepTurns(Policy):
 
 def _asked(view: View) -> list[int]:
     """The user messages that are there."""
-    return [index for index, role in enumerate(view.conversation.roles) if role == "user" and index not in view.gone]
+    roles, is_ours = view.conversation.roles, view.conversation.is_ours
+    return [
+        index for index, role in enumerate(roles) if role == "user" and index not in view.gone and not is_ours(index)
+    ]
 
 
 def _older(view: View, start: int, dropped: set[int]) -> set[int]:
@@ -75,31 +79,3 @@ def _whole_turns(view: View, across: set[int], dropped: set[int]) -> set[int]:
             if len(ends) == 2 and not ends <= dropped:
                 dropped = dropped - ends
     return dropped
-
-
-def _completed(view: View) -> set[int]:
-    """The units of completed tool sequences: one exchange after another, then an assistant message without calls."""
-    conversation = view.conversation
-    owner, roles = conversation.exchanges.owner, conversation.roles
-    found: set[int] = set()
-    chain: dict[int, None] = {}
-    for index, role in enumerate(roles):
-        unit = owner[index]
-        if index in view.gone:
-            continue
-        if _is_exchange(view, unit):
-            chain[unit] = None
-            continue
-        answered = all(conversation.exchanges.unit(first)[-1] < index for first in chain)
-        if role == "assistant" and unit == index and answered and chain.keys().isdisjoint(view.pinned):
-            found.update(chain)
-        chain.clear()
-    return found
-
-
-def _is_exchange(view: View, unit: int) -> bool:
-    """Whether a unit is nothing but calls and their results."""
-    calls, roles = view.conversation.calls, view.conversation.roles
-    members = view.conversation.exchanges.unit(unit)
-    asks = [index for index in members if index in calls]
-    return bool(asks) and all(roles[index] == "tool" for index in members if index not in calls)

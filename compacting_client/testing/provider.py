@@ -15,6 +15,7 @@ from compacting_client.formats.base import Unreadable, Violation
 from compacting_client.testing.anthropic_messages import AnthropicMessages
 from compacting_client.testing.gemini import Gemini
 from compacting_client.testing.openai_chat import OpenAIChat
+from compacting_client.testing.openai_responses import OpenAIResponses
 from compacting_client.testing.script import Failure, Part, Recorded, Script, Thinking, checked
 from compacting_client.testing.server import Answer, LoopbackServer
 from compacting_client.testing.tokens import PromptCache, Tokenizer
@@ -33,7 +34,8 @@ class Provider:
             provider.reply("Hello")
             client = Anthropic(base_url=provider.anthropic_url, api_key="test")
 
-    It speaks OpenAI Chat Completions, Anthropic Messages and Gemini's generateContent, plain and streamed.  A request is first judged by
+    It speaks OpenAI Chat Completions, Anthropic Messages and Gemini's generateContent, plain and streamed, and plain
+    texts of OpenAI Responses, whose items it does not judge.  A request is first judged by
     the rules of its provider (pairing, turn order, signed thinking) and by the window; what breaks one is refused with status 400 and the
     provider's wording, and takes no reply from the script.  Tokens are estimated, a quarter of the JSON of tools, system and
     messages; leading messages that an earlier request had count as read from the prompt cache.
@@ -59,7 +61,7 @@ class Provider:
         self.window = window
         self._default = default
         self._tokenizer = Tokenizer(tokenizer)
-        self._apis: tuple[WireApi, ...] = (OpenAIChat(), AnthropicMessages(), Gemini())
+        self._apis: tuple[WireApi, ...] = (OpenAIChat(), AnthropicMessages(), Gemini(), OpenAIResponses())
         self._script: deque[tuple[Part, ...] | Failure | Script] = deque()
         self._requests: list[Recorded] = []
         self._cache = PromptCache(self._tokenizer)

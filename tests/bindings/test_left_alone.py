@@ -96,8 +96,9 @@ def test_the_responses_api_is_left_alone_and_says_so(provider: Provider, chat: o
     """The input arrives whole; one event and one report tell that this API is not supported yet."""
     events, reports = EventCapture(), EventCapture()
     client = compacting(chat, POLICY, on_event=events, on_report=reports)
-    with pytest.raises(openai.NotFoundError):  # the loopback provider does not speak it
-        create(client, history())
+    response = create(client, history())
+    if hasattr(response, "close"):
+        response.close()
     assert provider.requests[0].body["input"] == history()
     (skipped,) = events.events
     assert isinstance(skipped, CompactionSkipped)
@@ -105,7 +106,7 @@ def test_the_responses_api_is_left_alone_and_says_so(provider: Provider, chat: o
     assert "not supported" in skipped.reason
     (report,) = reports.of(Report)
     assert control(client).last_report is report
-    assert (report.request_id, report.error, report.changed) == (skipped.request_id, "NotFoundError", False)
+    assert (report.request_id, report.error, report.changed) == (skipped.request_id, None, False)
 
 
 OTHERS = {

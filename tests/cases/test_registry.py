@@ -8,11 +8,11 @@ from tests.shared import Record, cases
 
 
 def main_job() -> list[Record]:
-    """The cases of the main job for the APIs that are read, and for the wrapper itself; and those of the ledger."""
-    return [*cases("main job", CHAT, CLAUDE, "gemini", "wrapper"), *cases("ledger")]
+    """The cases of the main job for the APIs that are read, and for the wrapper itself; those of summaries, and of the ledger."""
+    return [*cases("main job", CHAT, CLAUDE, "gemini", "wrapper"), *cases("summaries"), *cases("ledger")]
 
 
-def test_every_case_of_the_main_job_has_a_test_of_its_kind() -> None:
+def test_every_case_of_these_topics_has_a_test_of_its_kind() -> None:
     """Each case is named by a test, and no test names a case that there is not."""
     wanted = {case["id"] for case in main_job()}
     for file in Path(__file__).parent.glob("test_*.py"):

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import openai
@@ -277,7 +278,10 @@ def test_a_preview_asks_nobody() -> None:
 @pytest.mark.parametrize(
     ("options", "field"),
     [
-        ({}, "summarizer"),
+        ({"model": "gpt-5", "summarizer": Writer()}, "summarizer"),
+        ({"model": " "}, "model"),
+        ({"api_style": "completions"}, "api_style"),
+        ({"background": 1}, "background"),
         ({"summarizer": 3}, "summarizer"),
         ({"summarizer": Writer(), "max_messages": 0}, "max_messages"),
         ({"summarizer": Writer(), "token_budget": 0.5}, "token_budget"),
@@ -295,10 +299,11 @@ def test_bad_settings_fail_at_construction(options: dict, field: str) -> None:
 
 
 def test_both_triggers_off_never_acts() -> None:
-    """Then nothing is ever summarised."""
-    sent, report = leave(
-        session(Summarize(summarizer=Writer(), max_messages=None)), openai_chat, body := to_chat(talk(40))
-    )
+    """Then nothing is ever summarised, which one warning says where it is written."""
+    with pytest.warns(UserWarning, match="never acts") as told:
+        policy = Summarize(summarizer=Writer(), max_messages=None)
+    assert [Path(each.filename).name for each in told] == [Path(__file__).name]
+    sent, report = leave(session(policy), openai_chat, body := to_chat(talk(40)))
     assert sent is body
     assert report.reason == "below trigger"
 

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from tests.driving import leave, session
 from tests.policies.test_ledger_histories import alone, check
-from tests.recovery.test_invariants import SHAPES, Model, Refused, both, common
-from tests.strategies import chats
+from tests.policies.test_policy_invariants import both
+from tests.recovery.test_invariants import Model, Refused, common
+from tests.strategies import SHAPES, chats
 
 
 @both

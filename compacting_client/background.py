@@ -1,0 +1,69 @@
+"""The summaries that are made beside the requests of a client: begun by one, used by a later one, ended with the client."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from compacting_client.core.effects import Beside, Summarise
+from compacting_client.core.summaries import Summarised
+from compacting_client.summarizers import AsyncCall, Attempts, Call
+
+__all__ = ["Background"]
+
+_CONVERSATIONS, _EACH = 1_000, 100
+"""So many are held at most; conversations that open alike share what is held for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A summary being made, and of what."""
+
+    units: frozenset[int]
+    mark: tuple[int, int]
+    call: Call | AsyncCall
+
+
+class Background:
+    """Thread-safe; the oldest go first where there are too many."""
+
+    def __init__(self) -> None:
+        self._jobs: OrderedDict[str, list[_Job]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def look(
+        self, beside: Beside, start: Callable[[Summarise], Call | AsyncCall], attempts: Attempts
+    ) -> tuple[frozenset[int], Summarised] | None:
+        """What is made by now; where nothing of use is under way, `start` begins it.  None: not yet."""
+        key = beside.step.key
+        if key is None:
+            return None
+        with self._lock:
+            jobs = [job for job in self._jobs.pop(key, ()) if not job.call.lost]
+            mine = next((job for job in jobs if beside.covers(job.units, job.mark)), None)
+            if mine is None and not attempts.waits(key):
+                jobs.append(_Job(beside.units, beside.mark, start(beside.step)))
+            over = mine is not None and mine.call.over()
+            jobs = [job for job in jobs if not over or job is not mine][-_EACH:]
+            if jobs:
+                self._jobs[key] = jobs
+            while len(self._jobs) > _CONVERSATIONS:
+                for job in self._jobs.popitem(last=False)[1]:
+                    job.call.end()
+        return (mine.units, mine.call.told(attempts)) if mine is not None and over else None
+
+    def end(self) -> list[asyncio.Future[None]]:
+        """Forget all, and cancel what is under way; what async clients have to await."""
+        with self._lock:
+            jobs = [job for each in self._jobs.values() for job in each]
+            self._jobs.clear()
+        return [future for job in jobs if (future := job.call.end()) is not None]
+
+    async def aend(self) -> None:
+        """`end`, until all is over."""
+        running = asyncio.get_running_loop()
+        mine = [future for future in self.end() if future.get_loop() is running]
+        await asyncio.gather(*mine, return_exceptions=True)

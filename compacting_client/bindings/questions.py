@@ -1,0 +1,163 @@
+"""One question to a model, in the words of each provider's SDK: without anything that some model, old or new, would refuse.
+
+No temperature, no penalties; a limit for the answer only where all models of that host take it, and wide enough for what a model thinks first,
+which counts as answer: whatever comes back is cut to its size by the policy.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, NamedTuple, cast
+
+from compacting_client.core.summaries import Answered
+from compacting_client.formats import anthropic_messages, gemini_contents, openai_chat
+from compacting_client.formats.base import Format, get, kind
+
+__all__ = ["CHAT", "GEMINI", "MESSAGES", "RESPONSES", "Question"]
+
+_REFUSED, _CALLED, _CUT, _SILENT = "Refusal", "ToolCall", "Truncated", "NoText"
+_OPENAI, _ANTHROPIC, _GEMINI = cast("tuple[Format, Format, Format]", (openai_chat, anthropic_messages, gemini_contents))
+
+
+class Question(NamedTuple):
+    """How a model of one API is asked.
+
+    ``wire``       its format
+    ``method``     client -> the method to call
+    ``arguments``  (model, prompt, tokens of the answer, seconds, whether it goes to the provider's own host) -> its arguments
+    ``answer``     (response, model) -> what came back
+    """
+
+    wire: Format
+    method: Callable[[Any], Callable[..., Any]]
+    arguments: Callable[[str, str, int, float, bool], Mapping[str, Any]]
+    answer: Callable[[Any, str], Answered]
+
+
+def _chat(model: str, prompt: str, tokens: int, seconds: float, at_home: bool) -> Mapping[str, Any]:
+    """`max_completion_tokens` in the place of `max_tokens`, which reasoning models refuse; many other servers know one of them only."""
+    limit = {"max_completion_tokens": _room(model, tokens)} if at_home else {}
+    return {"model": model, "messages": [{"role": "user", "content": prompt}], "timeout": seconds, **limit}
+
+
+def _responses(model: str, prompt: str, tokens: int, seconds: float, at_home: bool) -> Mapping[str, Any]:
+    limit = {"max_output_tokens": _room(model, tokens)} if at_home else {}
+    return {"model": model, "input": prompt, "store": False, "timeout": seconds, **limit}
+
+
+def _room(model: str, tokens: int) -> int:
+    """The older models write 4,096 tokens at most; those that think may take as long as they like, within the policy's time."""
+    return max(2 * tokens, 4_096 if re.match(r"(ft:)?(gpt-3|gpt-4|chatgpt-4)", model) else 16_384)
+
+
+def _messages(model: str, prompt: str, tokens: int, seconds: float, _: bool) -> Mapping[str, Any]:
+    """The limit is required; the oldest models write 4,096 at most."""
+    limit = max(2 * tokens, 4_096)
+    return {
+        "model": model,
+        "max_tokens": limit,
+        "messages": [{"role": "user", "content": prompt}],
+        "timeout": seconds,
+    }
+
+
+def _generate(model: str, prompt: str, tokens: int, seconds: float, at_home: bool) -> Mapping[str, Any]:
+    """Thoughts count as output: from 2.5 on, where models think, the limit is 65,536; before it was 8,192."""
+    found = re.search(r"gemini-(\d+(?:\.\d+)?)", model)
+    thinks = found is not None and float(found[1]) >= 2.5
+    config: dict[str, Any] = {"http_options": {"timeout": max(1, round(seconds * 1000))}}
+    if at_home:
+        config["max_output_tokens"] = (
+            min(65_536, max(2 * tokens, 32_768)) if thinks else min(8_192, max(2 * tokens, 8_192))
+        )
+    return {"model": model, "contents": prompt, "config": config}
+
+
+def _answered(
+    wire: Format, response: Any, model: str, said: Sequence[Any], *, refused: bool, called: bool, cut: bool
+) -> Answered:
+    """The texts of an answer; where there are none, or it is no answer, why."""
+    usage = wire.usage(response)
+    text = "".join(each for each in said if isinstance(each, str)).strip()
+    error = None
+    if refused or not text or called:
+        error = _REFUSED if refused else _CALLED if called else _CUT if cut else _SILENT
+    found = Answered(None if error else text, model, error=error)
+    return (
+        found if usage is None else found._replace(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
+    )
+
+
+def _of_chat(response: Any, model: str) -> Answered:
+    choices = get(response, "choices") or [None]
+    message, finish = get(choices[0], "message"), get(choices[0], "finish_reason")
+    content = get(message, "content")
+    parts: Sequence[Any] = cast("list[Any]", content) if isinstance(content, list) else [content]
+    said = [part if isinstance(part, str) else get(part, "text") for part in parts]
+    return _answered(
+        _OPENAI,
+        response,
+        model,
+        said,
+        refused=bool(get(message, "refusal")) or finish == "content_filter",
+        called=bool(get(message, "tool_calls") or get(message, "function_call")),
+        cut=finish == "length",
+    )
+
+
+def _of_responses(response: Any, model: str) -> Answered:
+    items = cast("Sequence[Any]", get(response, "output") or ())
+    parts = [
+        part for item in items if kind(item) == "message" for part in cast("Sequence[Any]", get(item, "content") or ())
+    ]
+    why = get(get(response, "incomplete_details"), "reason")
+    found = _answered(
+        _OPENAI,
+        None,
+        model,
+        [get(part, "text") for part in parts if kind(part) == "output_text"],
+        refused=why == "content_filter" or any(kind(part) == "refusal" for part in parts),
+        called=any(kind(item).endswith("_call") for item in items),
+        cut=why == "max_output_tokens",
+    )
+    usage = get(response, "usage")
+    return found._replace(input_tokens=get(usage, "input_tokens"), output_tokens=get(usage, "output_tokens"))
+
+
+def _of_messages(response: Any, model: str) -> Answered:
+    blocks, stopped = cast("Sequence[Any]", get(response, "content") or ()), get(response, "stop_reason")
+    return _answered(
+        _ANTHROPIC,
+        response,
+        model,
+        [get(block, "text") for block in blocks if kind(block) == "text"],
+        refused=stopped == "refusal",
+        called=any(kind(block).endswith("tool_use") for block in blocks),
+        cut=stopped in ("max_tokens", "model_context_window_exceeded"),
+    )
+
+
+def _of_gemini(response: Any, model: str) -> Answered:
+    candidates = cast("Sequence[Any]", get(response, "candidates") or [None])
+    parts = cast("Sequence[Any]", get(get(candidates[0], "content"), "parts") or ())
+    reason = get(candidates[0], "finish_reason")
+    finish = str(getattr(reason, "name", reason) or "STOP")
+    return _answered(
+        _GEMINI,
+        response,
+        model,
+        [get(part, "text") for part in parts if not get(part, "thought")],
+        refused=bool(get(get(response, "prompt_feedback"), "block_reason")) or finish not in _FINISHED,
+        called=any(get(part, "function_call") for part in parts),
+        cut=finish == "MAX_TOKENS",
+    )
+
+
+_FINISHED = ("STOP", "MAX_TOKENS", "FINISH_REASON_UNSPECIFIED", "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL")
+
+CHAT = Question(_OPENAI, attrgetter("chat.completions.create"), _chat, _of_chat)
+RESPONSES = Question(_OPENAI, attrgetter("responses.create"), _responses, _of_responses)
+MESSAGES = Question(_ANTHROPIC, attrgetter("messages.create"), _messages, _of_messages)
+GEMINI = Question(_GEMINI, attrgetter("models.generate_content"), _generate, _of_gemini)

@@ -1,0 +1,311 @@
+"""`background=True`: a summary is made beside the requests, used from a later one on, and ends with the client."""
+
+import asyncio
+import gc
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from compacting_client import Chain, DropOldest, Summarize, compacting, control
+from compacting_client.formats import openai_chat
+from compacting_client.testing import EventCapture, Provider
+from tests.driving import leave, session, size
+from tests.strategies import to_chat
+from tests.summaries.conversing import SDKS, Sdk, answering, conversing, is_summary_call, messages_of, turn
+
+ROOT = Path(__file__).parents[2]
+Messages = list[dict[str, Any]]
+
+
+def talk(turns: int, name: str = "Ann") -> Messages:
+    """So many turns of two messages, about 20 tokens each, and a question."""
+    said = [
+        [("user", f"{name}: day {n}, " + "wind " * 10), ("assistant", f"FACT-{n} noted, {name}.")] for n in range(turns)
+    ]
+    pairs = [pair for each in said for pair in each]
+    return [{"role": role, "content": text} for role, text in [*pairs, ("user", f"{name}: and now?")]]
+
+
+class Slow:
+    """A summariser that answers when it is let."""
+
+    def __init__(self, answer: Any = "They keep a log.") -> None:
+        self.let, self.asked, self.answer = threading.Event(), list[Any](), answer
+
+    def __call__(self, request: Any) -> Any:
+        self.asked.append(request)
+        assert self.let.wait(10)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+def settled() -> None:
+    """Until no thread of a summariser is left."""
+    for thread in threading.enumerate():
+        if thread.name == "compacting_client.summarizer":
+            thread.join(10)
+
+
+def test_nobody_waits_and_the_next_request_has_it() -> None:
+    """Above 80 % of the limit it is begun; requests leave as they are until it is made; then it is used, though the limit is not reached."""
+    slow, events = Slow(), EventCapture()
+    state = session(Summarize(summarizer=slow, max_messages=20, keep_recent=4, background=True), on_event=events)
+    for turns in (7, 8, 9):  # 15, 17 and 19 messages
+        sent, report = leave(state, openai_chat, body := to_chat(talk(turns)))
+        assert sent is body
+        assert report.reason == ("below trigger" if turns == 7 else "summary under way")
+    assert len(slow.asked) == 1
+    assert "summary.created" not in events.names
+    slow.let.set()
+    settled()
+    sent, report = leave(state, openai_chat, to_chat(talk(9)))
+    assert report.summary == "They keep a log."
+    assert report.trigger == "messages"
+    assert len(sent["messages"]) < 10
+    shown = str(slow.asked[0].messages)
+    assert all(f"FACT-{n} " in shown + str(sent) for n in range(9))
+    assert events.names.count("summary.created") == 1
+    again, report = leave(state, openai_chat, to_chat(talk(9)))
+    assert again["messages"] == sent["messages"]
+    assert len(slow.asked) == 1
+
+
+def test_above_the_limit_the_request_is_cut_for_now_and_no_second_summary_is_begun() -> None:
+    """Down to the budget, not remembered.  Where it comes too late to be enough, it is folded into the next; all that was dropped is in one."""
+    slow, events = Slow(), EventCapture()
+    policy = Summarize(summarizer=slow, max_messages=None, token_budget=500, keep_recent=4, background=True)
+    state = session(policy, on_event=events)
+    reports = []
+    for turns in (10, 14, 20, 30):
+        sent, report = leave(state, openai_chat, to_chat(talk(turns)))
+        assert size(sent) <= 500
+        assert report.fits
+        reports.append(report)
+    assert {unit.reason for unit in reports[-1].dropped} == {"over the token budget"}
+    assert len(slow.asked) == 1
+    assert not {"summary.created", "summary.failed"} & set(events.names)
+    slow.let.set()
+    settled()
+    leave(state, openai_chat, to_chat(talk(30)))
+    settled()
+    sent, report = leave(state, openai_chat, to_chat(talk(30)))
+    assert report.summary == "They keep a log."
+    assert report.fits
+    assert [request.previous for request in slow.asked] == [None, "They keep a log."]
+    shown = [str(request.messages) for request in slow.asked]
+    assert not any(f"FACT-{n} " in shown[0] and f"FACT-{n} " in shown[1] for n in range(30))
+    assert all(f"FACT-{n} " in shown[0] + shown[1] + str(sent) for n in range(30))
+
+
+def test_a_failure_beside_the_requests_costs_an_event_and_a_pause() -> None:
+    """Told with the next request; five requests go without a new try."""
+    slow, events = Slow(RuntimeError("SECRET")), EventCapture()
+    slow.let.set()
+    policy = Summarize(summarizer=slow, max_messages=20, keep_recent=4, background=True)
+    state = session(policy, on_event=events)
+    for _ in range(8):
+        leave(state, openai_chat, to_chat(talk(9)))
+        settled()
+    assert [event.error for event in events.named("summary.failed")] == ["RuntimeError"]
+    assert len(slow.asked) == 2
+
+
+def test_a_late_summary_is_given_up() -> None:
+    """After `timeout` seconds; the event says so."""
+    slow, events = Slow(), EventCapture()
+    policy = Summarize(summarizer=slow, max_messages=20, keep_recent=4, background=True, timeout=0.01)
+    state = session(policy, on_event=events)
+    leave(state, openai_chat, to_chat(talk(9)))
+    threading.Event().wait(0.05)
+    leave(state, openai_chat, to_chat(talk(9)))
+    assert [event.error for event in events.named("summary.failed")] == ["TimeoutError"]
+    slow.let.set()
+
+
+def test_another_history_gets_none_of_it() -> None:
+    """Conversations that open alike have their own; an edited history is not served with a summary of what it was."""
+    slow = Slow()
+    state = session(Summarize(summarizer=slow, max_messages=20, keep_recent=4, background=True))
+    one, other = talk(9), talk(9)
+    other[4] = {"role": "user", "content": "Something else was said here. " + "gale " * 10}
+    leave(state, openai_chat, to_chat(one))
+    leave(state, openai_chat, to_chat(other))
+    assert len(slow.asked) == 2
+    slow.let.set()
+    settled()
+    edited = [*one[:6], {"role": "user", "content": "It was edited here. " * 4}, *one[7:]]
+    _, report = leave(state, openai_chat, to_chat(edited))
+    assert report.summary is None
+    for history, word in ((one, "day 2"), (other, "Something")):
+        _, report = leave(state, openai_chat, to_chat(history))
+        assert report.summary == "They keep a log."
+        assert word in str([request.messages for request in slow.asked])
+
+
+def test_in_a_chain_the_budget_still_holds() -> None:
+    """Nothing is summarised yet: the policy behind it drops."""
+    slow = Slow()
+    policy = Chain(Summarize(summarizer=slow, max_messages=20, keep_recent=4, background=True), DropOldest(200))
+    sent, _ = leave(session(policy), openai_chat, to_chat(talk(30)))
+    assert size(sent) <= 200
+    assert len(slow.asked) == 1
+    slow.let.set()
+
+
+def test_a_preview_begins_nothing() -> None:
+    """It shows what is sent now."""
+    slow = Slow()
+    with Provider() as provider, openai.OpenAI(base_url=provider.openai_url, api_key="k") as inner:
+        client = compacting(inner, Summarize(summarizer=slow, max_messages=20, background=True))
+        control(client).preview(client.chat.completions.create, model="m", messages=talk(12))
+    assert not slow.asked
+
+
+@pytest.mark.parametrize("awaited", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize("sdk", SDKS, ids=lambda sdk: sdk.name)
+def test_a_model_is_asked_beside_the_requests(sdk: Sdk, awaited: bool) -> None:
+    """Through each SDK: the request that begins it is answered while the summary is still being written."""
+    let = threading.Event()
+    written = answering()
+
+    def slowly(request: Any) -> str:
+        if is_summary_call(request):
+            assert let.wait(10)
+        return written(request)
+
+    policy = Summarize(max_messages=12, keep_recent=4, background=True)
+    with (
+        Provider(default=slowly) as provider,
+        conversing(sdk, provider, lambda c: compacting(c, policy), awaited=awaited) as (_, send, pause),
+    ):
+        history: list[Any] = []
+        lengths: list[int] = []
+        for number in range(12):
+            added = turn(sdk, number)
+            send([*history, added[0]])
+            sent = [request.body for request in provider.requests if not is_summary_call(request)]
+            lengths.append(len(messages_of(sent[-1])))
+            history += added
+            pause()
+            if number == 6:
+                let.set()
+                while any(is_summary_call(each) and not each.status for each in provider.requests):
+                    pause()
+                settled()
+                for _ in range(20):  # a task has to take the answer in
+                    pause()
+        assert {request.status for request in provider.requests} == {200}
+        assert sum(map(is_summary_call, provider.requests)) >= 1
+        assert lengths[:7] == [1, 5, 7, 9, 11, 13, 17]
+        assert max(lengths[9:]) < 17
+        assert "They keep a ship" in str([request.body for request in provider.requests[-2:]])
+
+
+async def test_closing_the_client_cancels_what_is_under_way() -> None:
+    """The task is told, and over before `close()` returns; none is left."""
+    begun, ended = asyncio.Event(), list[str]()
+
+    async def forever(_: Any) -> str:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+        return ""
+
+    others = asyncio.all_tasks()
+    with Provider() as provider:
+        inner = openai.AsyncOpenAI(base_url=provider.openai_url, api_key="k")
+        policy = Summarize(summarizer=forever, max_messages=20, background=True, timeout=60)
+        async with compacting(inner, policy) as client:
+            await client.chat.completions.create(model="m", messages=talk(12))  # type: ignore[arg-type]
+            await begun.wait()
+            assert asyncio.all_tasks() > others
+        assert ended == ["cancelled"]
+        assert asyncio.all_tasks() == others
+
+
+async def test_a_client_that_is_dropped_with_a_summary_under_way_warns_of_nothing() -> None:
+    """Without `close()`: the task ends with its time or its loop."""
+    with Provider() as provider:
+        inner = openai.AsyncOpenAI(base_url=provider.openai_url, api_key="k")
+
+        async def forever(_: Any) -> str:
+            await asyncio.Event().wait()
+            return ""
+
+        policy = Summarize(summarizer=forever, max_messages=20, background=True, timeout=60)
+        client = compacting(inner, policy)
+        await client.chat.completions.create(model="m", messages=talk(12))  # type: ignore[arg-type]
+        await inner.close()
+        del client
+        gc.collect()
+
+
+PROGRAM = """
+import asyncio, threading
+import openai
+from compacting_client import Summarize, compacting
+from compacting_client.testing import Provider
+from tests.summaries.test_background import talk
+
+def blocks(request):
+    threading.Event().wait()
+
+async def never(request):
+    await asyncio.Event().wait()
+
+async def request(summarizer, provider, close):
+    policy = Summarize(summarizer=summarizer, max_messages=20, background=True, timeout=600)
+    client = compacting(openai.AsyncOpenAI(base_url=provider.openai_url, api_key="k"), policy)
+    await client.chat.completions.create(model="m", messages=talk(12))
+    await asyncio.sleep(0)
+    if close:
+        await client.close()
+    return client
+
+def plain(provider):
+    policy = Summarize(summarizer=blocks, max_messages=20, background=True, timeout=600)
+    client = compacting(openai.OpenAI(base_url=provider.openai_url, api_key="k"), policy)
+    client.chat.completions.create(model="m", messages=talk(12))
+    return client
+
+def loop_closed(summarizer, provider):
+    loop = asyncio.new_event_loop()
+    client = loop.run_until_complete(request(summarizer, provider, False))
+    loop.close()
+    return client
+
+with Provider() as provider:
+    kept = {ways}
+print("done")
+"""
+WAYS = {
+    "sync clients": ("plain(provider)", "plain(provider).close()"),
+    "async clients": (
+        "asyncio.run(request(never, provider, False))",
+        "asyncio.run(request(blocks, provider, False))",
+        "asyncio.run(request(never, provider, True))",
+        "loop_closed(never, provider)",
+        "loop_closed(blocks, provider)",
+        "loop_closed(never, provider) and None",
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_end_of_a_loop_and_of_the_process_waits_for_nothing(way: str) -> None:
+    """With summarisers that block for ever, closed and not; nothing is warned of or written to stderr."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "NO_PROXY": "127.0.0.1"}
+    code = PROGRAM.replace("{ways}", f"[{', '.join(WAYS[way])}]")
+    program = [sys.executable, "-W", "error", "-W", "ignore::ResourceWarning", "-c", code]
+    done = subprocess.run(program, env=environment, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr.decode()) == (0, b"done\n", "")

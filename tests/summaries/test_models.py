@@ -1,0 +1,298 @@
+"""Which model is asked for a summary, with which client, in which words."""
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+from google import genai
+
+from compacting_client import Chain, ConfigError, DropOldest, Summarize, compacting, control
+from compacting_client.testing import Provider, Recorded
+from tests.summaries.at_home import client_of
+from tests.summaries.conversing import SDKS, Sdk, answering, is_summary_call, turn
+
+SDK = {sdk.name: sdk for sdk in SDKS}
+USED = {"openai": "gpt-5-mini", "anthropic": "claude-sonnet-4-6", "google": "gemini-2.5-flash"}
+PATHS = {"openai": "/chat/completions", "anthropic": "/v1/messages", "google": ":generateContent"}
+both = pytest.mark.parametrize("awaited", [False, True], ids=["sync", "async"])
+each_sdk = pytest.mark.parametrize("sdk", SDKS, ids=lambda sdk: sdk.name)
+
+
+@pytest.fixture
+def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
+    """A provider; no SDK finds a key in the environment."""
+    for name in ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "GEMINI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("GOOGLE_API_KEY", raising=False)
+    with Provider(default=answering()) as running:
+        yield running
+
+
+def keys(monkeypatch: pytest.MonkeyPatch, provider: Provider) -> None:
+    """Each SDK finds its key and the loopback provider in the environment."""
+    for name, value in {
+        "OPENAI_API_KEY": "found",
+        "OPENAI_BASE_URL": provider.openai_url,
+        "ANTHROPIC_API_KEY": "found",
+        "ANTHROPIC_BASE_URL": provider.anthropic_url,
+        "GEMINI_API_KEY": "found",
+        "GOOGLE_GEMINI_BASE_URL": provider.google_url,
+    }.items():
+        monkeypatch.setenv(name, value)
+
+
+def long_history(sdk: Sdk) -> list[Any]:
+    """Enough for a summary, tool results among it."""
+    return [item for number in range(20) for item in turn(sdk, number)] + [sdk.user("And now?")]
+
+
+def send(sdk: Sdk, client: Any, awaited: bool) -> Any:
+    """One long request; the report."""
+
+    async def asend() -> Any:
+        await sdk.call(client, long_history(sdk))
+        report = control(client).last_report
+        await getattr(client, sdk.closing)()
+        return report
+
+    if awaited:
+        return asyncio.run(asend())
+    sdk.call(client, long_history(sdk))
+    report = control(client).last_report
+    client.close()
+    return report
+
+
+def summary_call(provider: Provider) -> Recorded:
+    """The one request for a summary."""
+    (found,) = [request for request in provider.requests if is_summary_call(request)]
+    assert found.status == 200
+    return found
+
+
+def model_of(request: Recorded) -> str:
+    return request.body.get("model") or request.path.rpartition("/")[2].partition(":")[0]
+
+
+@both
+@each_sdk
+def test_without_a_name_the_requests_own_model_is_asked(provider: Provider, sdk: Sdk, awaited: bool) -> None:
+    """With the same client, once, as one question of the user; what it read and wrote is in the report."""
+    inner = (sdk.aclient if awaited else sdk.client)(provider)
+    report = send(sdk, compacting(inner, Summarize()), awaited)
+    asked = summary_call(provider)
+    assert model_of(asked) == USED[sdk.name]
+    assert asked.path.endswith(PATHS[sdk.name])
+    assert "RESULT-5" in str(asked.body)
+    assert report.summary == "They keep a ship's log."
+    usage = report.summary_usage
+    assert usage.model == USED[sdk.name]
+    assert usage.input_tokens > 500
+    assert usage.output_tokens > 0
+    assert usage.duration_ms > 0
+    assert f"summary by {USED[sdk.name]}: {usage.input_tokens} tokens read" in str(report)
+
+
+@both
+@each_sdk
+def test_any_name_is_sent_on_a_client_with_a_host_of_its_own(provider: Provider, sdk: Sdk, awaited: bool) -> None:
+    """It is never left, whatever the name looks like, and needs no other key; the name is sent as it is written."""
+    for name in ("claude-haiku-4-5", "gpt-5-nano", "gemini-2.5-flash", "openai:gpt-5-nano", "llama3:8b"):
+        inner = (sdk.aclient if awaited else sdk.client)(provider)
+        send(sdk, compacting(inner, Summarize(name)), awaited)
+        asked = provider.requests[-2]
+        assert is_summary_call(asked)
+        assert asked.path.endswith(PATHS[sdk.name])
+        assert asked.body.get("model", name) == name
+        assert name.partition(":")[0] in asked.path + str(asked.body.get("model"))
+
+
+ELSEWHERE = [
+    ("openai", "claude-haiku-4-5", "anthropic", "claude-haiku-4-5"),
+    ("openai", "gemini-2.5-flash", "google", "gemini-2.5-flash"),
+    ("openai", "google:gemma-3", "google", "gemma-3"),
+    ("openai", "my-own-model", "openai", "my-own-model"),
+    ("openai", "openai:gpt-5-nano", "openai", "gpt-5-nano"),
+    ("anthropic", "gpt-5-nano", "openai", "gpt-5-nano"),
+    ("anthropic", "o3-mini", "openai", "o3-mini"),
+    ("anthropic", "openai:ft:gpt-4o:me::1", "openai", "ft:gpt-4o:me::1"),
+    ("google", "claude-haiku-4-5", "anthropic", "claude-haiku-4-5"),
+    ("google", "anthropic:any", "anthropic", "any"),
+    ("google", "gemini-2.5-pro", "google", "gemini-2.5-pro"),
+]
+
+
+@both
+@pytest.mark.parametrize(("home", "name", "asked_with", "sent"), ELSEWHERE)
+def test_a_name_of_another_provider_is_asked_with_its_sdk(
+    monkeypatch: pytest.MonkeyPatch,
+    provider: Provider,
+    home: str,
+    name: str,
+    asked_with: str,
+    sent: str,
+    awaited: bool,
+) -> None:
+    """By the name's form, or as it is written before a colon; the client is built from the environment, and closed with the first."""
+    keys(monkeypatch, provider)
+    with monkeypatch.context() as at_home:
+        for variable in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL"):
+            at_home.delenv(variable)
+        inner = client_of(home, provider, awaited=awaited)
+    report = send(SDK[home], compacting(inner, Summarize(name)), awaited)
+    asked = summary_call(provider)
+    assert asked.path.endswith(PATHS[asked_with])
+    assert model_of(asked) == sent
+    assert any("found" in value for value in asked.headers.values()) == (home != asked_with)
+    assert report.summary_usage.model == sent
+
+
+def test_only_what_every_model_takes_is_sent(monkeypatch: pytest.MonkeyPatch, provider: Provider) -> None:
+    """No temperature; `max_completion_tokens` where it is known to be taken, never `max_tokens`, which reasoning models refuse; room to think."""
+    bodies: dict[str, Any] = {}
+    for name in ("openai", "anthropic", "google"):
+        send(SDK[name], compacting(client_of(name, provider, awaited=False), Summarize()), False)
+        bodies[name] = provider.requests[-2].body
+    assert bodies["openai"].keys() == {"model", "messages", "max_completion_tokens"}
+    assert bodies["anthropic"].keys() == {"model", "messages", "max_tokens"}
+    assert bodies["google"].keys() == {"contents", "generationConfig"}
+    assert bodies["google"]["generationConfig"].keys() == {"maxOutputTokens"}
+    assert bodies["openai"]["max_completion_tokens"] >= 8_000
+    assert bodies["google"]["generationConfig"]["maxOutputTokens"] >= 8_000
+    assert [message["role"] for message in bodies["openai"]["messages"]] == ["user"]
+
+
+@both
+def test_responses_are_asked_for_a_summary(provider: Provider, awaited: bool) -> None:
+    """`api_style="responses"`: through that API, which is told to store nothing; the request itself goes its own way."""
+    sdk = SDK["openai"]
+    inner = (sdk.aclient if awaited else sdk.client)(provider)
+    report = send(sdk, compacting(inner, Summarize(api_style="responses")), awaited)
+    asked = summary_call(provider)
+    assert asked.path == "/v1/responses"
+    assert asked.body.keys() == {"model", "input", "store"}
+    assert asked.body["store"] is False
+    assert report.summary == "They keep a ship's log."
+    assert report.summary_usage.input_tokens > 500
+    assert provider.requests[-1].path == "/v1/chat/completions"
+
+
+CLAUDE, GPT = Summarize("claude-haiku-4-5"), Summarize("gpt-5-nano")
+
+
+def test_a_missing_key_is_told_when_wrapping(provider: Provider) -> None:
+    """By `compacting`, `with_policy` and `using`, inside a chain too; the error names the variable to set."""
+    inner = openai.OpenAI(api_key="k")
+    for policy in (CLAUDE, Chain(CLAUDE, DropOldest(1_000))):
+        with pytest.raises(ConfigError, match="ANTHROPIC_API_KEY"):
+            compacting(inner, policy)
+        with pytest.raises(ConfigError, match="ANTHROPIC_API_KEY"):
+            control(compacting(inner)).with_policy(policy)
+        with pytest.raises(ConfigError, match="ANTHROPIC_API_KEY"), control(compacting(inner)).using(policy):
+            pass
+    with pytest.raises(ConfigError, match="GEMINI_API_KEY"):
+        compacting(inner, Summarize("gemini-2.5-flash"))
+    for other in (anthropic.AsyncAnthropic(api_key="k"), genai.Client(api_key="k")):
+        with pytest.raises(ConfigError, match="OPENAI_API_KEY"):
+            compacting(other, GPT)
+
+
+def test_a_missing_sdk_is_told_when_wrapping(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the extra to install."""
+    monkeypatch.setitem(sys.modules, "anthropic", None)
+    with pytest.raises(ConfigError, match=r"compacting-client\[anthropic\]"):
+        compacting(openai.OpenAI(api_key="k"), CLAUDE)
+
+
+def test_a_client_of_another_provider_is_built_once(monkeypatch: pytest.MonkeyPatch, provider: Provider) -> None:
+    """For all clients that are derived from one."""
+    keys(monkeypatch, provider)
+    monkeypatch.delenv("ANTHROPIC_BASE_URL")
+    made: list[Any] = []
+    build = openai.OpenAI.__init__
+
+    def noted(self: Any, **kwargs: Any) -> None:
+        made.append(self)
+        build(self, **kwargs)
+
+    monkeypatch.setattr(openai.OpenAI, "__init__", noted)
+    client = compacting(client_of("anthropic", provider, awaited=False), GPT)
+    for other in (client, control(client).with_policy(GPT), client.with_options(max_retries=1)):
+        SDK["anthropic"].call(other, long_history(SDK["anthropic"]))
+    assert len(made) == 1
+    client.close()
+    assert made[0].is_closed()
+
+
+def test_a_derived_client_asks_with_its_own_options(provider: Provider) -> None:
+    """`with_options` gives another client: the summary is asked of that one, at its address, with its headers."""
+    client = compacting(SDKS[0].client(provider), Summarize()).with_options(default_headers={"x-team": "log"})
+    SDKS[0].call(client, long_history(SDKS[0]))
+    assert summary_call(provider).headers["x-team"] == "log"
+    client.close()
+
+
+@both
+@each_sdk
+def test_the_wrapped_client_itself_may_summarise(provider: Provider, sdk: Sdk, awaited: bool) -> None:
+    """A function that asks with the wrapped client does not call itself: its own long request leaves as it is."""
+    asked: list[Any] = []
+
+    def question(request: Any) -> Any:
+        asked.append(request)
+        return [*long_history(sdk), sdk.assistant("Yes?"), sdk.user(request.prompt)]
+
+    def plain(request: Any) -> str:
+        sdk.call(client, question(request))
+        return "by itself"
+
+    async def acall(request: Any) -> str:
+        await sdk.call(client, question(request))
+        return "by itself"
+
+    policy = Summarize(summarizer=acall if awaited else plain)
+    client = compacting((sdk.aclient if awaited else sdk.client)(provider), policy)
+    report = send(sdk, client, awaited)
+    assert len(asked) == 1
+    assert len(provider.requests) == 2
+    assert "FACT-0 " in str(provider.requests[0].body)
+    assert report.summary == "by itself"
+
+
+@each_sdk
+def test_what_does_not_fit_the_summarisers_window_is_summarised_in_parts(provider: Provider, sdk: Sdk) -> None:
+    """Each part is told the summary of those before it; every message, and each half of one that is too large, is in one of them."""
+    client = compacting(sdk.client(provider), Summarize(max_messages=8, keep_recent=2), windows={"*": 1_000})
+    huge = "".join(f"MARK-{n} " for n in range(600))
+    history = [sdk.user(huge), sdk.assistant("Aye."), *long_history(sdk)]
+    with control(client).capture() as reports:
+        sdk.call(client, history)
+    calls = [str(request.body) for request in provider.requests if is_summary_call(request)]
+    assert len(calls) > 3
+    assert all(len(call) < 4_000 for call in calls)
+    assert ["They keep a ship" in call for call in calls] == [False] + [True] * (len(calls) - 1)
+    shown = "".join(calls)
+    assert all(f"MARK-{n} " in shown for n in range(0, 600, 50))
+    assert all(f"FACT-{n} " in shown for n in range(15))
+    usage = reports[0].summary_usage
+    assert usage is not None
+    assert (usage.input_tokens or 0) > 1_000
+    client.close()
+
+
+@both
+@each_sdk
+def test_a_summariser_that_says_too_long_is_asked_in_parts(sdk: Sdk, awaited: bool) -> None:
+    """Its window is learned from its refusal; the second try is made of parts that fit."""
+    with Provider(window=1_000, default=answering()) as small:
+        inner = (sdk.aclient if awaited else sdk.client)(small)
+        policy = Summarize(max_messages=8, keep_recent=2)
+        report = send(sdk, compacting(inner, policy), awaited)
+        calls = [request for request in small.requests if is_summary_call(request)]
+    assert [request.status for request in calls] == [400, *[200] * (len(calls) - 1)]
+    assert len(calls) > 2
+    assert report.summary == "They keep a ship's log."

@@ -293,9 +293,8 @@ class _Reader:
 
     def returned(self, content: Any) -> Any:
         response = json.loads(content)
-        alone = (
-            next(iter(response.values())) if isinstance(response, dict) and response.keys() in _WRAPPERS else response
-        )
+        fields = cast("dict[str, Any]", response) if isinstance(response, dict) else {}
+        alone = next(iter(fields.values())) if fields.keys() in _WRAPPERS else response
         return alone if isinstance(alone, str) else dump(alone).decode("utf-8", "replace")
 
     def failures(self, item: Any) -> Sequence[int]:

@@ -292,9 +292,9 @@ class _Reader:
         return asked_in(self.neutral(item)[-1])
 
     def returned(self, content: Any) -> Any:
-        response = json.loads(content)
+        response: Any = json.loads(content)
         fields = cast("dict[str, Any]", response) if isinstance(response, dict) else {}
-        alone = next(iter(fields.values())) if fields.keys() in _WRAPPERS else response
+        alone: Any = next(iter(fields.values())) if fields.keys() in _WRAPPERS else cast("Any", response)
         return alone if isinstance(alone, str) else dump(alone).decode("utf-8", "replace")
 
     def failures(self, item: Any) -> Sequence[int]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bench import speed, stability
+from bench import loops, speed, stability
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
@@ -13,5 +13,5 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     for name in speed.works():
         ratios = [speed.timed[name, size] / speed.timed[speed.UNIT, size] for size in speed.SIZES]
         write(f"    {name:<42}" + "".join(f"{ratio:>8.2f}" for ratio in ratios))
-    for line in stability.lines():
+    for line in [*stability.lines(), *loops.lines()]:
         write(line)

@@ -6,20 +6,22 @@ import importlib
 import importlib.util
 import json
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from itertools import count
 from typing import Any
 
 import ctx_compact
 
 from bench.workload import conversation
-from compacting_client import DropOldest, memory
+from compacting_client import DropOldest, Ledger, Policy, memory
 from compacting_client.core.tokens import estimate
 from compacting_client.formats import openai_chat
+from compacting_client.formats.base import Usage
 from compacting_client.lifecycle import exchange
+from compacting_client.report import Report
 from compacting_client.session import Session
 from compacting_client.settings import Settings
-from compacting_client.shell import run
+from compacting_client.shell import finish, run
 
 SIZES = (1_000, 10_000)
 UNIT = "json.dumps"
@@ -41,16 +43,36 @@ def json_dumps(size: int) -> Callable[[], object]:
     return lambda: json.dumps(history)
 
 
-def cold(size: int) -> Callable[[], object]:
+def cold(size: int, *, answered: bool = False) -> Callable[[], object]:
     """A client's first request, at twice its budget: read, recall, measure, cut, write, check, report, events."""
-    history, budget = messages(size), _half(size)
-    return lambda: _leave(_session(budget), history)
+    history, policy = messages(size), DropOldest(_half(size))
+    return lambda: _leave(_session(policy), history, answered)
 
 
-def grown(size: int) -> Callable[[], object]:
+def grown(size: int, *, answered: bool = False) -> Callable[[], object]:
     """The same conversation, a turn longer with every round: the remembered cut is found again."""
-    history, session = list(messages(size)), _session(_half(size))
-    _leave(session, history)
+    return _growing(size, DropOldest(_half(size)), answered)
+
+
+def below(size: int, *, answered: bool = False) -> Callable[[], object]:
+    """Below the trigger, with nothing remembered, a turn longer with every round."""
+    return _growing(size, DropOldest(10**9), answered)
+
+
+def folded(size: int) -> Callable[[], object]:
+    """The same as `cold` with a ledger: all earlier turns become a note and their results lines of it."""
+    history, policy = messages(size), Ledger(max_tokens=_half(size))
+    return lambda: _leave(_session(policy), history)
+
+
+def folded_and_grown(size: int) -> Callable[[], object]:
+    """The same as `grown`: the ledger is found again."""
+    return _growing(size, Ledger(max_tokens=_half(size)))
+
+
+def _growing(size: int, policy: Policy, answered: bool = False) -> Callable[[], object]:
+    history, session = list(messages(size)), _session(policy)
+    _leave(session, history, answered)
     turns = count()
 
     def work() -> None:
@@ -58,15 +80,9 @@ def grown(size: int) -> Callable[[], object]:
         history.extend(
             [{"role": "assistant", "content": f"done {turn}"}, {"role": "user", "content": f"and now? {turn}"}]
         )
-        _leave(session, history)
+        _leave(session, history, answered)
 
     return work
-
-
-def below(size: int) -> Callable[[], object]:
-    """Below the trigger, with nothing remembered."""
-    history, session = messages(size), _session(10**9)
-    return lambda: _leave(session, history)
 
 
 def reference(size: int) -> Callable[[], object]:
@@ -92,6 +108,11 @@ def works() -> dict[str, Callable[[int], Callable[[], object]]]:
         "cold": cold,
         "grown by a turn": grown,
         "below the trigger": below,
+        "cold, and the end of its response": partial(cold, answered=True),
+        "grown, and the end of its response": partial(grown, answered=True),
+        "below, and the end of its response": partial(below, answered=True),
+        "Ledger, cold": folded,
+        "Ledger, grown by a turn": folded_and_grown,
         "ctx-compact": reference,
     }
     if importlib.util.find_spec("langchain_core"):
@@ -103,10 +124,16 @@ def _half(size: int) -> int:
     return sum(map(estimate, messages(size))) // 2
 
 
-def _session(budget: int) -> Session:
-    return Session(Settings(policy=DropOldest(budget), memory=memory.InProcess(), is_async=False))
+def _session(policy: Policy) -> Session:
+    return Session(Settings(policy=policy, memory=memory.InProcess(), is_async=False))
 
 
-def _leave(session: Session, history: Messages) -> None:
-    body = {"model": "m", "messages": history}
-    run(exchange(session, openai_chat, body), session, lambda sent: sent, lambda *_: None)
+def _leave(session: Session, history: Messages, answered: bool = False) -> None:
+    """The way out; and, where it is `answered`, what is learned from the usage that the response ends with."""
+
+    def deliver(_: object, report: Report) -> None:
+        if answered:
+            report.usage = Usage(110 * len(history), 0, 100)  # about what it is counted as
+            finish(session, report)
+
+    run(exchange(session, openai_chat, {"model": "m", "messages": history}), session, lambda sent: sent, deliver)

@@ -1,7 +1,8 @@
 """Your own OpenAI, Anthropic or Google Gen AI client, whose requests leave with a history that fits, is accepted, and is accounted for."""
 
-from compacting_client import memory
+from compacting_client import memory, presets
 from compacting_client.control import Control, control
+from compacting_client.core.reuse import Reused
 from compacting_client.core.summaries import SummaryRequest
 from compacting_client.errors import BudgetError, CompactingError, ConfigError, PolicyError, UnsupportedClientError
 from compacting_client.events import (
@@ -17,7 +18,7 @@ from compacting_client.events import (
     SummaryFailed,
 )
 from compacting_client.plain import acompact_with_summary, compact, compact_with_summary, estimate_tokens
-from compacting_client.policies import Chain, ClearToolResults, DropOldest, KeepTurns, Policy, Summarize
+from compacting_client.policies import Chain, ClearToolResults, DropOldest, KeepTurns, Ledger, Policy, Summarize
 from compacting_client.report import Report
 from compacting_client.wrap import compacting, is_compacting
 
@@ -38,9 +39,11 @@ __all__ = [
     "DropOldest",
     "Event",
     "KeepTurns",
+    "Ledger",
     "Policy",
     "PolicyError",
     "Report",
+    "Reused",
     "Summarize",
     "SummaryCreated",
     "SummaryFailed",
@@ -54,4 +57,5 @@ __all__ = [
     "estimate_tokens",
     "is_compacting",
     "memory",
+    "presets",
 ]

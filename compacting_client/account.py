@@ -6,9 +6,10 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
-from compacting_client.core.compaction import Outcome, unchanged
+from compacting_client.core.compaction import unchanged
 from compacting_client.core.conversation import called
 from compacting_client.core.effects import Effect, Unused
+from compacting_client.core.outcome import Outcome
 from compacting_client.core.summaries import LARGER, summary_of
 from compacting_client.core.tokens import dump, estimate
 from compacting_client.events import (
@@ -165,17 +166,23 @@ def rejected(outcome: Outcome, request_id: str) -> list[CompactionRejected]:
 
 
 def summary_told(outcome: Outcome, request_id: str) -> list[Event]:
-    """The event of a summary that was made, or failed to be."""
+    """The event of a summary that was made, or failed to be; one that another worker made is told there."""
     made = outcome.summary
-    if made is None or (made.text is None and made.error is None):
+    if made is None:
         return []
+    told: list[Event] = []
+    if made.unclaimed is not None:
+        rules = ("memory", made.unclaimed)
+        told.append(CompactionRejected(request_id=request_id, rules=rules, instead="summarised without a claim"))
     facts: dict[str, Any] = {
         "request_id": request_id,
         **{name: getattr(made, name) for name in ("duration_ms", "model", "input_tokens", "output_tokens")},
     }
-    if made.text is None:
-        return [SummaryFailed(error=str(made.error), **facts)]
-    return [SummaryCreated(tokens=estimate(made.text), **facts)]
+    if made.text is None and made.error is not None:
+        told.append(SummaryFailed(error=made.error, **facts))
+    elif made.text is not None and not made.shared:
+        told.append(SummaryCreated(tokens=estimate(made.text), **facts))
+    return told
 
 
 def unused_summary(outcome: Outcome) -> Generator[Effect, Any, None]:

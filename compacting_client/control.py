@@ -10,11 +10,13 @@ from compacting_client.bindings import bind, bound, described, formats_of, owner
 from compacting_client.core.measure import Measure
 from compacting_client.core.prefix import OPENING
 from compacting_client.core.recognition import Recognition
+from compacting_client.core.reuse import Reused
 from compacting_client.errors import ConfigError, UnsupportedClientError
 from compacting_client.formats.base import Unreadable
 from compacting_client.lifecycle import Previewed
 from compacting_client.policies import Policy
 from compacting_client.report import Report
+from compacting_client.reusing import reusable, reusing
 from compacting_client.session import Session
 from compacting_client.settings import policy_of
 from compacting_client.shell import ask
@@ -23,6 +25,7 @@ from compacting_client.validation import is_async
 __all__ = ["Control", "control"]
 
 ClientT = TypeVar("ClientT")
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
 def control(client: ClientT) -> Control[ClientT]:
@@ -112,6 +115,24 @@ class Control(Generic[ClientT]):
             except Previewed as preview:
                 return preview.report
         raise _made_no_request(method)
+
+    def reusable(self, response: Any) -> dict[str, Reused]:
+        """The calls of a response whose result the history of its request has already: call id -> the result, and its age in requests.
+
+        Under a policy with `reuse_results`, for the tools that it names: the last result of the same tool with equal arguments in the current
+        run that did not fail.  Calls of the same response do not answer each other.  Of a stream, once it was read.  Each is told once, as
+        `content.reused`; the application then answers the call with ``content``, and need not run the tool.
+        """
+        return reusable(self._session, response)
+
+    def reusing(self, function: FunctionT, *, name: str | None = None) -> FunctionT:
+        """`function`, a tool, sync or async, that returns the known result of a call instead of running it again; else it runs.
+
+        By the last request of this thread or task, as `reusable`; for loops of your own, tool runners, and automatic function calling.  `name`
+        is the tool's, where it is not that of the function.  Raises ConfigError for what is no function.
+        """
+        wrapped: FunctionT = reusing(self._session, function, name)
+        return wrapped
 
     def forget(self, messages: Iterable[Any] | None = None) -> None:
         """Forget what was decided for the conversation that opens like `messages` (the list a call takes), or for all of them.

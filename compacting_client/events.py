@@ -135,7 +135,8 @@ class ContentReplaced(Event):
 class ContentReused(Event):
     """Something remembered was used again.
 
-    ``kind``: "cut", or "summary" where one is in force; ``age``: requests since it was made; ``tokens_saved``: what it kept out.
+    ``kind``: "cut", or "summary" where one is in force; or "tool_result", which answered a call of ``tool`` again: that saves the call, and no
+    tokens.  ``age``: requests since it was made; ``tokens_saved``: what it kept out of this request.
     """
 
     name: ClassVar[str] = "content.reused"
@@ -143,6 +144,7 @@ class ContentReused(Event):
     kind: str
     age: int
     tokens_saved: float
+    tool: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,8 +17,9 @@ from typing import Any, cast
 from compacting_client import account, recovery
 from compacting_client.conversations import Followed
 from compacting_client.core.asking import Asking
-from compacting_client.core.compaction import Outcome, Question, compaction, unchanged
+from compacting_client.core.compaction import Question, compaction, unchanged
 from compacting_client.core.conversation import Conversation
+from compacting_client.core.outcome import Outcome
 from compacting_client.core.plan import Plan
 from compacting_client.core.sent import Trail
 from compacting_client.core.window import Window
@@ -129,6 +130,7 @@ class _Request:
                 self.question = self._question(self.policy)
                 self.outcome = yield from compaction(self.question)
                 yield from account.unused_summary(self.outcome)
+                self.session.answers.expect(self.report, (yield from self.policy.known(self.outcome.conversation)))
                 yield from recovery.ahead(self)
                 account.fill(self.report, self.outcome, self.policy.budget)
                 self._follow(self.outcome)
@@ -163,8 +165,9 @@ class _Request:
             found.append(account.memory_failed(outcome.known.failure, report.request_id, "decided without memory"))
         if not report.changed:
             return [*found, _skipped(report)]
-        found.append(account.applied(report, outcome))
-        if self.session.hears("on_drop", "on_reuse"):
+        if self.session.hears("info"):
+            found.append(account.applied(report, outcome))
+        if self.session.hears("debug", "on_drop", "on_reuse"):
             found.extend(account.fresh_events(outcome, report.request_id))
         return found
 
@@ -189,7 +192,7 @@ class _Request:
         except Exception as error:  # noqa: BLE001 - the SDK's own; raised again unless it can be helped
             response = yield from recovery.recovered(self, error)
         yield from self._remember()
-        if self.outcome is not None and self.outcome.measured.known:
+        if self.outcome is not None and (self.outcome.plan or self.outcome.measured.known):
             self.followed.settle()
             self.outcome.release()  # an application may keep every response, and with it every report
         return response
@@ -247,10 +250,12 @@ class _Request:
         return Asking(leaving, session.conversations.alike)
 
     def _remember(self) -> Steps:
-        if self.outcome is None or self.outcome.commit is None:
+        if self.outcome is None:
             return
         try:
-            yield self.outcome.commit
+            for effect in (self.outcome.commit, *self.outcome.marks):
+                if effect is not None:
+                    yield effect
         except Exception as error:  # noqa: BLE001 - a store that is down costs an event, never the response
             yield Tell([account.memory_failed(error, self.report.request_id, "nothing remembered")])
 

@@ -10,9 +10,10 @@ from collections.abc import Generator, Mapping
 from typing import Any, Protocol
 
 from compacting_client import account
-from compacting_client.core.compaction import Outcome, Question, shortened, without_thinking
+from compacting_client.core.compaction import Question, shortened, without_thinking
 from compacting_client.core.conversation import Conversation
 from compacting_client.core.effects import Effect
+from compacting_client.core.outcome import Outcome
 from compacting_client.core.plan import Plan
 from compacting_client.core.window import Window
 from compacting_client.errors import PolicyError
@@ -161,7 +162,7 @@ def _fill(request: Sent, outcome: Outcome) -> None:
 
 
 def _is_heard(request: Sent) -> bool:
-    return request.session.hears("on_drop", "on_reuse")
+    return request.session.hears("debug", "on_drop", "on_reuse")
 
 
 def _told(request: Sent) -> set[tuple[str, Any]]:

@@ -15,11 +15,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from compacting_client.answers import Answers
 from compacting_client.background import Background
 from compacting_client.conversations import Conversations
 from compacting_client.core.effects import Summarise
 from compacting_client.core.summaries import ByModel, SummaryRequest
+from compacting_client.events import Level
 from compacting_client.logs import Log
+from compacting_client.memory.base import Claims
 from compacting_client.policies import Policy
 from compacting_client.recent import Recent
 from compacting_client.report import Report
@@ -57,6 +60,7 @@ class Session:
     __slots__ = (
         "__weakref__",
         "_family",
+        "answers",
         "asker",
         "attempts",
         "background",
@@ -73,7 +77,7 @@ class Session:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.log = Log(settings.logger)
-        self.reports = Reports()
+        self.reports, self.answers = Reports(), Answers()
         self.recent, self.attempts, self.unread = Recent(), Attempts(), Unread()
         self.windows = Windows(settings.windows)
         self.conversations = Conversations()
@@ -110,6 +114,10 @@ class Session:
     def previews(self) -> bool:
         """Whether this call is a preview: nothing may be sent or stored, by whatever wrapped client."""
         return any(scope.preview for scope in _scopes.get())
+
+    def claims(self) -> Claims | None:
+        """Where work is claimed; None where the memory keeps no claims, and in a preview, which stores nothing."""
+        return None if self.previews() else self.settings.claims
 
     def unwatched(self) -> AbstractContextManager[None]:
         """In force while a function of the caller's makes a summary: its own requests through this client leave as they are."""
@@ -148,10 +156,10 @@ class Session:
         """The last report of this thread or task."""
         return (_last.get() or {}).get(self._family)
 
-    def hears(self, *callbacks: str) -> bool:
-        """Whether anybody wants the debug events: one of these callbacks, `on_event`, or the log."""
+    def hears(self, level: Level, *callbacks: str) -> bool:
+        """Whether anybody wants events of this level: one of these callbacks, `on_event`, or the log."""
         wanted = any(getattr(self.settings, name) is not None for name in ("on_event", *callbacks))
-        return wanted or self.log.hears("debug")
+        return wanted or self.log.hears(level)
 
 
 class Unread:

@@ -10,6 +10,7 @@ from compacting_client.counters import counter_of
 from compacting_client.errors import ConfigError
 from compacting_client.logs import checked_logger
 from compacting_client.memory import InProcess, Store
+from compacting_client.memory.base import Claims
 from compacting_client.policies import DropOldest, FunctionPolicy, Policy
 from compacting_client.validation import flag, function, is_async
 from compacting_client.windows import checked as checked_windows
@@ -17,6 +18,8 @@ from compacting_client.windows import checked as checked_windows
 __all__ = ["Settings", "policy_of"]
 
 Function = Callable[[Any], Any]
+
+_STORED = ("recall", "remember", "reuse", "forget", "claim", "publish", "release")
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,11 @@ class Settings:
         """Whether calls of the memory may wait for something; a store that does not say is taken to."""
         return bool(getattr(self.memory, "blocking", True))
 
+    @property
+    def claims(self) -> Claims | None:
+        """The memory, where it keeps claims too."""
+        return self.memory if isinstance(self.memory, Claims) else None
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "counter", counter_of(self.counter))
         if callable(self.counter):
@@ -68,7 +76,7 @@ class Settings:
         is_store = isinstance(self.memory, Store)  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
         if not is_store or isinstance(self.memory, type):
             raise ConfigError(f"memory must be a store such as memory.InProcess(), or None, not {self.memory!r}")
-        if any(is_async(getattr(self.memory, name)) for name in ("recall", "remember", "reuse", "forget")):
+        if any(is_async(getattr(self.memory, name, None)) for name in _STORED):
             raise ConfigError(
                 f"memory must have plain methods, not async ones (async clients run them in a thread): {self.memory!r}"
             )

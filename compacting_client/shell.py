@@ -4,11 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from compacting_client import account
-from compacting_client.core.effects import Ask, Beside, Recall, Remember, Reuse, Summarise, Unused
+from compacting_client.core.claims import UNCLAIMED, Claimed
+from compacting_client.core.effects import (
+    Ask,
+    Beside,
+    Claim,
+    Pause,
+    Publish,
+    Recall,
+    Release,
+    Remember,
+    Reuse,
+    Summarise,
+    Unused,
+)
 from compacting_client.errors import PolicyError
 from compacting_client.events import ContentDropped, ContentReused, Event
 from compacting_client.report import Report
@@ -17,6 +31,8 @@ from compacting_client.steps import Deliver, Finish, Send, Steps, Tell
 from compacting_client.summarizers import NOT_ASKED, AsyncCall, Call, asummarised, summarised
 
 __all__ = ["afinish", "arun", "ask", "finish", "run"]
+
+Stored = Recall | Remember | Reuse | Claim | Publish | Release | Pause
 
 
 def run(steps: Steps, session: Session, send: Callable[[Any], Any], deliver: Callable[[Any, Report], None]) -> Any:
@@ -45,7 +61,7 @@ def run(steps: Steps, session: Session, send: Callable[[Any], Any], deliver: Cal
                         answer = NOT_ASKED if session.previews() else summarised(session.ready(step), session.attempts)
                 case Beside() | Unused():
                     answer = _beside(session, step, Call)
-                case Recall() | Remember() | Reuse():
+                case Recall() | Remember() | Reuse() | Claim() | Publish() | Release() | Pause():
                     answer = _stored(session, step)
         except BaseException as raised:  # noqa: BLE001 - thrown in where the step was asked for, a cancellation too
             error = raised
@@ -86,9 +102,8 @@ async def arun(
                         )
                 case Beside() | Unused():
                     answer = _beside(session, step, AsyncCall)
-                case Recall() | Remember() | Reuse():
-                    blocks = session.settings.blocking
-                    answer = await asyncio.to_thread(_stored, session, step) if blocks else _stored(session, step)
+                case Recall() | Remember() | Reuse() | Claim() | Publish() | Release() | Pause():
+                    answer = await _astored(session, step)
         except BaseException as raised:  # noqa: BLE001
             error = raised
 
@@ -212,8 +227,20 @@ def _beside(session: Session, step: Beside | Unused, start: Callable[[Summarise]
     return session.background.look(step, begin, session.attempts)
 
 
-def _stored(session: Session, step: Recall | Remember | Reuse) -> Any:
-    """Ask or tell the memory."""
+async def _astored(session: Session, step: Stored) -> Any:
+    """The same; a store that may block is asked in a thread."""
+    if isinstance(step, Pause) and step.seconds:
+        await asyncio.sleep(step.seconds)
+        step = Pause(0)
+    if isinstance(step, Pause) or not session.settings.blocking:
+        return _stored(session, step)
+    asked = asyncio.to_thread(_stored, session, step)
+    # a claim is given back even where the task is cancelled once more
+    return await (asyncio.shield(asked) if isinstance(step, Release) else asked)
+
+
+def _stored(session: Session, step: Stored) -> Any:
+    """Ask or tell the memory, or wait for it to change."""
     store = session.settings.memory
     match step:
         case Recall(key):
@@ -222,4 +249,25 @@ def _stored(session: Session, step: Recall | Remember | Reuse) -> Any:
             store.remember(key, entry, replaces)
         case Reuse(key, entry):
             store.reuse(key, entry)
+        case Pause(seconds):
+            if seconds:
+                time.sleep(seconds)
+            return time.monotonic()
+        case _:
+            return _claimed(session, step)
+    return None
+
+
+def _claimed(session: Session, step: Claim | Publish | Release) -> Claimed | None:
+    """Ask or tell the memory about a claim, where it keeps any."""
+    claims = session.claims()
+    if claims is None:
+        return UNCLAIMED
+    match step:
+        case Claim(key, name, seconds):
+            return Claimed(*claims.claim(key, name, seconds))
+        case Publish(key, name, token, text, seconds):
+            claims.publish(key, name, token, text, seconds)
+        case Release(key, name, token):
+            claims.release(key, name, token)
     return None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import Any, cast
 
 from compacting_client.errors import ConfigError
 
-__all__ = ["flag", "function", "is_async", "share", "whole_number"]
+__all__ = ["flag", "function", "is_async", "names", "share", "whole_number"]
 
 
 def whole_number(field: str, value: Any, *, at_least: int) -> int:
@@ -29,6 +29,16 @@ def flag(field: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise ConfigError(f"{field} must be True or False, not {value!r}")
     return value
+
+
+def names(field: str, value: Any) -> tuple[str, ...]:
+    """`value` as a tuple if it is a list of tool names.  Raises ConfigError."""
+    listed = isinstance(value, (list, tuple)) and all(
+        isinstance(name, str) and name for name in cast("list[Any]", value)
+    )
+    if not listed:
+        raise ConfigError(f"{field} must be a list of tool names, as in ('read_*',), not {value!r}")
+    return tuple(cast("list[str]", value))
 
 
 def is_async(function: Any) -> bool:

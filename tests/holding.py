@@ -135,12 +135,19 @@ def assert_sound(wire: Format, body: Body, sent: Body, report: Report) -> None:
 
 
 def assert_question_is_there(sent: Body, body: Body) -> None:
-    """The caller's own last question, or one that has its texts inside."""
+    """The caller's own last question, or one that has its texts inside; all its blocks, where it has no text."""
     question = question_of(body)
     if question is not None and not any(message is question for message in history_of(sent)):
         texts = [text for message in history_of(sent) for text in texts_of(message)]
-        assert texts_of(question)
+        blocks = [block for message in history_of(sent) for block in blocks_of(message)]
+        assert all(block in blocks for block in blocks_of(question))
         assert all(any(text in each for each in texts) for text in texts_of(question))
+
+
+def blocks_of(message: Body) -> list[Any]:
+    """The blocks of a message; none where it is a mere text."""
+    content = message.get("content") or message.get("parts") or []
+    return [] if isinstance(content, str) else list(content)
 
 
 def texts_of(message: Body) -> list[str]:

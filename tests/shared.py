@@ -53,12 +53,12 @@ def cases(topic: str | None = None, *apis: str) -> list[Record]:
 
 def judge() -> ModuleType:
     """The independent checker of provider rules: `check(api, body, original=, history=)`, `flavor_of(host_kind)`."""
-    return _module(shared_path("judge", "provider_rules.py"))
+    return module(shared_path("judge", "provider_rules.py"))
 
 
 def overflow_errors() -> ModuleType:
     """The independent list of "too long" answers: `overflow(status, text)`, `PATTERNS`."""
-    return _module(shared_path("judge", "overflow_errors.py"))
+    return module(shared_path("judge", "overflow_errors.py"))
 
 
 def expand(value: Any) -> Any:
@@ -90,7 +90,7 @@ def _jsonl(*parts: str) -> list[Record]:
 
 
 @cache
-def _module(path: Path) -> ModuleType:
+def module(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None

@@ -38,6 +38,7 @@ def run(name: str, *, encoding: str = "utf-8", **variables: str) -> str:
 
 STREAMED = r"(A calm day.*\n  \[.*Usage.*\n){5}(.*\n)*.*\[1\d\d\d -> \d\d\d tokens, 1\d -> 6 messages, 6 dropped now; Usage(.*\n)*"
 LOOPED = r".*4 dropped now, 4 absent(, 3 without their thinking)?\n(.*\n)*.*4 dropped now, 8 absent(.*\n)*The foresail was torn on day 2"
+MANAGED = r"\nrequest   full transcript   managed\n( +\d+ +[\d,]+ +[\d,]+\n){9} +all +[34]\d\d,\d+ +\d\d,\d+: 2\d%\n"
 EXPECTED = {
     "quick_start_openai.py": r"openai-chat .*-> .* tokens.*\n  dropped .* requests ago: \d+ user, \d+ assistant.*\n(.*\n)*  reused cut",
     "quick_start_anthropic.py": r"anthropic-messages .*-> .* tokens.*\n  dropped .* user, \d+ assistant",
@@ -48,6 +49,10 @@ EXPECTED = {
     "tool_loop_openai.py": LOOPED,
     "tool_loop_anthropic.py": rf"By hand(.*\n)*{LOOPED}(.*\n)*By the tool runner(.*\n)*{LOOPED}",
     "tool_loop_gemini.py": rf"By hand(.*\n)*{LOOPED}(.*\n)*By automatic function calling(.*\n)*{LOOPED}(.*\n)*.*remembers 26 messages",
+    "managed_openai.py": r"is known: asked 36 requests ago\nShip 17, with 6.9 metres." + MANAGED,
+    "managed_anthropic.py": r"Ship 17, with 6.9 metres.\n41 calls, 40 times the tool ran" + MANAGED,
+    "managed_gemini.py": r"Ship 17, with 6.9 metres.\n41 calls, 40 times the tool ran" + MANAGED,
+    "stages.py": r"gather +4,\d+ -> +2,\d+ tokens(.*\n)*write +4,\d+ -> +\d\d tokens(.*\n)*check +4,\d+ -> +4,\d+ tokens",
     "async_chat.py": r"Beagle: .*->(.*\n)*Fram: .*->(.*\n)*Vega: .*below trigger(.*\n)*39 requests, \d+ of them compacted, \d+ messages archived",
     "long_chat_anthropic.py": r"300 requests, 6 summary calls(.*\n)*.*had 3\d\d\d tokens\n.*, 9\d % of them(.*\n)*anthropic-messages .*\[Summarize\]",
     "accounting.py": r"event='compaction.applied'(.*\n)*the cut of \d+ requests ago(.*\n)*12 messages archived(.*\n)*.*provider's cache",

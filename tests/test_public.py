@@ -7,14 +7,15 @@ from types import ModuleType
 import pytest
 
 import compacting_client
-from compacting_client import memory, testing
+from compacting_client import memory, presets, testing
 
 NAMES = {
     *("compacting", "is_compacting", "control", "Control"),
-    *("Chain", "ClearToolResults", "DropOldest", "KeepTurns", "Policy"),
+    *("Chain", "ClearToolResults", "DropOldest", "KeepTurns", "Ledger", "Policy"),
     *("compact", "compact_with_summary", "acompact_with_summary", "estimate_tokens"),
     *(
         "Report",
+        "Reused",
         "Summarize",
         "SummaryCreated",
         "SummaryFailed",
@@ -30,6 +31,7 @@ NAMES = {
     *("Summarize", "SummaryRequest", "SummaryCreated", "SummaryFailed"),
     *("CompactingError", "ConfigError", "PolicyError", "BudgetError", "UnsupportedClientError"),
     "memory",
+    "presets",
 }
 TESTING = {"EventCapture", "Failure", "Part", "Provider", "Recorded", "Script", "Thinking", "ToolCall"}
 MEMORY = {"File", "InProcess", "Redis", "Store"}
@@ -46,12 +48,12 @@ def test_all_is_exactly_the_public_names(module: ModuleType, names: set[str]) ->
     """`__all__` lists these names and no others; nothing else can be reached by accident."""
     assert set(module.__all__) == names
     assert len(module.__all__) == len(names)
-    assert public(module) == names - {"memory"}
+    assert public(module) == names - {"memory", "presets"}
 
 
 def test_every_public_name_is_documented() -> None:
     """`help()` of each says something, and so do the methods and properties of each class."""
-    for module in (compacting_client, testing, memory):
+    for module in (compacting_client, testing, memory, presets):
         for name in module.__all__:
             thing = getattr(module, name)
             if not (inspect.isclass(thing) or inspect.isroutine(thing) or inspect.ismodule(thing)):

@@ -133,12 +133,12 @@ class ApiClient(Proxy):
 
     def _self_deliver(self, response: Any, report: Report) -> None:
         self._self_begin(report, [])
-        _note(report, response)
+        _note(self._self_session, report, response)
         finish(self._self_session, report)
 
     async def _self_adeliver(self, response: Any, report: Report) -> None:
         self._self_begin(report, [])
-        _note(report, response)
+        _note(self._self_session, report, response)
         await afinish(self._self_session, report)
 
 
@@ -237,7 +237,7 @@ class Tie:
 def _watched(session: Session, chunks: Any, first: list[Any], report: Report) -> Iterator[Any]:
     try:
         for chunk in itertools.chain(first, chunks):
-            _note(report, chunk)
+            _note(session, report, chunk)
             yield chunk
     except Exception as error:
         report.error = type(error).__name__
@@ -250,7 +250,7 @@ def _watched(session: Session, chunks: Any, first: list[Any], report: Report) ->
 async def _awatched(session: Session, chunks: Any, report: Report) -> AsyncIterator[Any]:
     try:
         async for chunk in chunks:
-            _note(report, chunk)
+            _note(session, report, chunk)
             yield chunk
     except Exception as error:
         report.error = type(error).__name__
@@ -260,11 +260,14 @@ async def _awatched(session: Session, chunks: Any, report: Report) -> AsyncItera
         await afinish(session, report)
 
 
-def _note(report: Report, response: Any) -> None:
-    """Take over the usage of a response, or of a chunk of one."""
+def _note(session: Session, report: Report, response: Any) -> None:
+    """Take over the usage and the calls of a response, or of a chunk of one."""
     body = getattr(response, "body", None)
-    if isinstance(body, str) and "sageMetadata" in body:
+    expected = session.answers.of(report) is not None
+    if isinstance(body, str) and (expected or "sageMetadata" in body):
         try:
-            report.usage = GEMINI.usage(json.loads(body), report.usage)
+            told = json.loads(body)
         except ValueError:  # it only serves the account
             return
+        report.usage = GEMINI.usage(told, report.usage)
+        session.answers.note(report, GEMINI, told)

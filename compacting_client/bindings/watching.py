@@ -69,9 +69,10 @@ class _Watch:
         return self._reads or getattr(chunks, "gi_running", False) or getattr(chunks, "ag_running", False)
 
     def _note(self, answer: Any) -> None:
-        """Take over the usage of an answer, its JSON, or a chunk of it."""
+        """Take over the usage and the calls of an answer, its JSON, or a chunk of it."""
         if self._wire is not None:
             self._report.usage = self._wire.usage(answer, self._report.usage)
+            self._session.answers.note(self._report, self._wire, answer)
 
     def _stream(self, stream: Any) -> None:
         """Watch a stream's own chunks.  The SDKs' stream helpers read the same ones, and share its HTTP response."""

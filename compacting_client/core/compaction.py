@@ -5,23 +5,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from compacting_client.core.asking import Asking
 from compacting_client.core.conversation import SYSTEM, Conversation
 from compacting_client.core.edits import NO_EDITS, Edits
 from compacting_client.core.effects import Ask, Effect, Remember, Reuse
+from compacting_client.core.growth import larger
 from compacting_client.core.measure import Learned, Measure, Tokenizer, measure, resized, sizes_without_thinking
-from compacting_client.core.plan import NOTHING, Plan
-from compacting_client.core.prefix import Entry, Found
+from compacting_client.core.ours import marked, recognised
+from compacting_client.core.outcome import Outcome
+from compacting_client.core.plan import Plan
+from compacting_client.core.prefix import Found
 from compacting_client.core.recent import Recent
 from compacting_client.core.recognition import Recognition
-from compacting_client.core.summaries import Summarised
 from compacting_client.core.view import Choice, View, base_pins
 
-__all__ = ["Decides", "Outcome", "Question", "compaction", "shortened", "unchanged", "without_thinking"]
+__all__ = ["Decides", "Question", "compaction", "shortened", "unchanged", "without_thinking"]
 
 Tokens = float
 
@@ -76,104 +78,6 @@ class Question:
     portable: bool = True
 
 
-@dataclass(slots=True)
-class Outcome:
-    """What was decided.
-
-    ``plan``      empty where the caller's body leaves as it is; ``reason`` then says why
-    ``before``    the remembered entry by which it is told when something went
-    ``stripped``  item index -> its tokens after its signed thinking was removed
-    ``edited``    item index -> its tokens after it was shortened or extended, with those of an own item before it
-    ``found``     the remembered entry in force
-    ``rejected``  (rules, what was done instead) for each plan that failed its check
-    ``summary``   the one that was asked for with this request
-    ``asked``     whether the provider was asked for its count
-    ``commit``    what the memory is to be told once the provider has accepted the request
-    ``policys``   what the policy itself had chosen, where more had to go
-    """
-
-    conversation: Conversation
-    measured: Measure
-    known: Recognition
-    plan: Plan = NOTHING
-    reason: str | None = None
-    choice: Choice | None = None
-    before: Found | None = None
-    stripped: dict[int, Tokens] = field(default_factory=dict[int, Tokens])
-    edited: dict[int, Tokens] = field(default_factory=dict[int, Tokens])
-    found: Found | None = None
-    rejected: list[tuple[tuple[str, ...], str]] = field(default_factory=list[tuple[tuple[str, ...], str]])
-    asked: bool = False
-    commit: Remember | Reuse | None = None
-    summary: Summarised | None = None
-    policys: Choice | None = None
-
-    @property
-    def reused(self) -> Entry | None:
-        """The remembered entry in force."""
-        return self.found.entry if self.found is not None else None
-
-    @property
-    def own(self) -> Entry | None:
-        """The same, if it was made for this very history: what is decided now takes its place."""
-        return self.found.entry if self.found is not None and self.found.own else None
-
-    @property
-    def uses(self) -> int:
-        """How often it was used, this request included."""
-        return self.found.uses + 1 if self.found is not None else 0
-
-    @property
-    def since(self) -> Mapping[int, int]:
-        """Item index -> how many requests ago it went, for what was absent before."""
-        return self.known.ages(self.before.entry, self.before.uses + 1) if self.before is not None else {}
-
-    @property
-    def ages(self) -> dict[int, int]:
-        """Unit -> how many requests ago it went, for everything that is absent; 0: now."""
-        owner, since = self.conversation.exchanges.owner, self.since
-        return {owner[index]: since.get(owner[index], 0) for index in self.plan.gone}
-
-    @property
-    def fresh(self) -> list[int]:
-        """The units that were dropped now, oldest first."""
-        return sorted(unit for unit, age in self.ages.items() if age == 0)
-
-    @property
-    def changed(self) -> dict[int, Tokens]:
-        """Item index -> its tokens now, where those changed."""
-        return {**self.stripped, **self.edited}
-
-    @property
-    def emptied(self) -> set[int]:
-        """The stripped items of which nothing is left."""
-        strip, items = self.conversation.reader.strip, self.conversation.items
-        return {index for index in self.stripped if strip(items[index]) is None}
-
-    def release(self) -> None:
-        """Let go of what the account needs no more; a history that is not counted yet is needed for that."""
-        if self.measured.known:
-            exchanges = self.conversation.exchanges
-            units = {exchanges.owner[index] for index in (*self.stripped, *self.edited)}  # a call names its results
-            self.conversation.release(exchanges.items(units).union(self.plan.gone))
-            self.measured.release()
-
-    @property
-    def tokens_before(self) -> Tokens:
-        """Tokens of the request as the caller wrote it."""
-        return self.measured.total
-
-    @property
-    def tokens_after(self) -> Tokens:
-        """Tokens of the request as it leaves."""
-        if not self.plan:
-            return self.measured.total
-        sizes = self.measured.sizes
-        saved = sum([sizes[index] for index in self.plan.gone])
-        smaller = (*self.stripped.items(), *self.edited.items())
-        return self.measured.total - saved - sum(sizes[index] - left for index, left in smaller)
-
-
 def compaction(question: Question) -> Generator[Effect, Any, Outcome]:
     """Decide on one request.  Raises PolicyError for nonsense from the caller's functions."""
     conversation, policy = question.conversation, question.policy
@@ -187,6 +91,7 @@ def compaction(question: Question) -> Generator[Effect, Any, Outcome]:
         outcome.reason = policy.idle
         measured.keep(known.states)
         return outcome
+    yield from recognised(conversation)
     pinned = yield from _pins(question)
     found = yield from known.match(entries, pinned)
     yield from _decide(question, outcome, pinned, found)
@@ -237,13 +142,16 @@ def _commit(outcome: Outcome) -> Generator[Effect, Any, None]:
     """What the memory is to be told, and what the next request of this conversation may take over."""
     known = outcome.known
     if outcome.plan and known.key is not None:
-        lasting = outcome.choice is None or outcome.choice.lasting
+        # the answer to this request may be bound to what it left out: undone, it would be refused (DESIGN 3.4)
+        bound = outcome.conversation.binds and outcome.choice is not None and bool(outcome.choice.units)
+        lasting = outcome.choice is None or outcome.choice.lasting or bound
         if outcome.own is not None and (outcome.choice is None or not lasting):
             outcome.commit = Reuse(known.key, outcome.own)
         elif lasting:
             place = known.position(outcome.plan.strip[0]) if outcome.plan.strip else None
             entry = yield from known.remembered(outcome.plan, outcome.since, place)
             outcome.commit = Remember(known.key, entry, outcome.own)
+    outcome.marks = marked(outcome.conversation, outcome.plan.edits.inserted, outcome.uses, outcome.commit)
     outcome.measured.keep(known.states)
 
 
@@ -295,9 +203,8 @@ def _accepted(
     measured = outcome.measured
     edited = yield from resized(measured, plan.edits)
     # what had to stay may be more than what a policy reckoned with
-    grown = sum(size - measured.sizes[index] for index, size in edited.items())
-    larger = grown > 0 and grown > sum(measured.sizes[index] for index in plan.gone)
-    if broken := ("larger",) if larger else tuple(question.refused(plan)):
+    broken = ("larger",) if (yield from larger(measured, plan, edited)) else tuple(question.refused(plan))
+    if broken:
         outcome.rejected.append((broken, attempt.instead))
         outcome.reason = "refused by its check"
         return False
@@ -327,8 +234,10 @@ def _view(outcome: Outcome, pinned: set[int], entry: Found | None) -> Generator[
     measured, known = outcome.measured, outcome.known
 
     def resize(edits: Edits) -> Generator[Effect, Any, list[Tokens]]:
-        changed = yield from resized(measured, edits)
-        return [changed.get(index, size) for index, size in enumerate(measured.sizes)]
+        sizes = list(measured.sizes)
+        for index, size in (yield from resized(measured, edits)).items():
+            sizes[index] = size
+        return sizes
 
     gone = known.items(entry.entry) if entry is not None else ()
     edits = known.edits(entry.entry) if entry is not None else NO_EDITS
@@ -359,10 +268,11 @@ def _plan(outcome: Outcome, attempt: _Attempt) -> Plan:
         if entry.place is not None:  # in a history that only shares the old part, it is an edit made now
             stop = known.index(entry.edited_at) if attempt.found.own else len(conversation)
             strip = (known.index(entry.place), stop)
+    before = set(gone), edits
     if choice:
         gone |= conversation.exchanges.items(choice.units)
         edits = edits.then(conversation, gone, choice.shortened, choice.inserted)
-    if conversation.binds and (choice or strip is None) and (changes := gone | edits.places()):
+    if conversation.binds and (before != (gone, edits) or strip is None) and (changes := gone | edits.places()):
         strip = (min(changes) if strip is None else min(*changes, strip[0]), len(conversation))
     return Plan(tuple(sorted(gone)), _with_older_thinking(conversation, gone, strip), edits)
 

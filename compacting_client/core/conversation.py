@@ -6,7 +6,7 @@ name?}`) is built only when somebody asks to see it.  Sizes, digests and pairing
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,8 +14,9 @@ from typing import Any, NamedTuple, Protocol, cast
 
 from compacting_client.core.exchanges import Exchanges, pair
 from compacting_client.core.imprints import Imprint
+from compacting_client.core.offered import tool_names
 
-__all__ = ["OTHER", "SYSTEM", "Contents", "Conversation", "ItemEdit", "Message", "Reader", "called"]
+__all__ = ["OTHER", "SYSTEM", "Contents", "Conversation", "ItemEdit", "Message", "Ours", "Reader", "called"]
 
 Message = dict[str, Any]
 """A neutral message: role is system, user, assistant or tool."""
@@ -41,6 +42,11 @@ class ItemEdit:
     own: list[str] = field(default_factory=list[str])
     system: list[str] = field(default_factory=list[str])
 
+    def hashed(self) -> int:
+        """A hash of these changes; texts have theirs already."""
+        texts = tuple(map(tuple, (self.start, self.end, self.own, self.system)))
+        return hash((repr((self.parts, self.cleared, self.emptied)), texts))
+
     @property
     def beside(self) -> bool:
         """Whether nothing but the system prompt changes."""
@@ -62,6 +68,14 @@ class Reader(Protocol):
         """What an item says that is no plain text, as JSON-like data: without ids, cache marks and empty fields (DESIGN 4)."""
         ...
 
+    def asked(self, item: Any) -> tuple[str, list[tuple[str, str, Any]]]:
+        """What an item of the assistant says in words, and its calls: their ids, as they are paired, tools, and arguments, text or data."""
+        ...
+
+    def failures(self, item: Any) -> Collection[int]:
+        """Which of the item's neutral messages are tool results that the caller marked as errors, in the provider's own way."""
+        ...
+
     def strip(self, item: Any) -> Any:
         """The item without signed thinking: the same object where it has none, None where nothing would be left."""
         ...
@@ -76,6 +90,13 @@ class Reader(Protocol):
     def own(self, texts: Sequence[str]) -> Any:
         """A new user item of these texts."""
         ...
+
+
+class Ours(NamedTuple):
+    """Texts that were inserted into an item here, and sent again by the application; `alone`: there is nothing else in it."""
+
+    texts: tuple[str, ...]
+    alone: bool
 
 
 class Contents(NamedTuple):
@@ -115,7 +136,7 @@ class Conversation:
 
     ``roles[i]``   neutral role of item *i*; an item of only tool results is "tool", one of no known role OTHER
     ``look``       gives the Contents; asked once, where something is to be decided
-    ``fits``       whether all items are, at a glance, no more than so many tokens; False where that takes a look
+    ``fits``       whether all items are no more than so many tokens, by a glance; None where it takes a look at each to say
     ``counts``     neutral messages per item, or None: one each
     ``head``       neutral system messages that the provider keeps outside the history
     ``tools``      the tool definitions as JSON-like data, or None
@@ -124,6 +145,7 @@ class Conversation:
     ``thinking``   items that hold signed thinking
     ``binds``      signed thinking is bound to what stood before it when it was made
     ``waits``      why no new edit may be made now, or None
+    ``ours``       items with text that was inserted here, as far as they are recognised
     """
 
     api: str
@@ -132,7 +154,7 @@ class Conversation:
     items: list[Any]
     roles: list[str]
     look: Callable[[], Contents]
-    fits: Callable[[float], bool] = field(default=lambda _: False)
+    fits: Callable[[float], bool | None] = field(default=lambda _: None)
     counts: Sequence[int] | None = None
     head: Sequence[Message] = ()
     tools: Any = None
@@ -141,6 +163,7 @@ class Conversation:
     thinking: frozenset[int] = frozenset()
     binds: bool = False
     waits: str | None = None
+    ours: Mapping[int, Ours] = field(default_factory=dict[int, Ours])
     _names: dict[int, dict[str, str]] = field(default_factory=dict[int, dict[str, str]], init=False)
 
     @cached_property
@@ -152,6 +175,14 @@ class Conversation:
         if SYSTEM not in roles[systems:]:
             return range(systems, len(roles))
         return [index for index, role in enumerate(roles) if role != SYSTEM]
+
+    @cached_property
+    def systems(self) -> Sequence[int]:
+        """The indexes of those that are."""
+        roles, history = self.roles, self.history
+        if isinstance(history, range):
+            return range(history.start)
+        return [index for index, role in enumerate(roles) if role == SYSTEM]
 
     @cached_property
     def contents(self) -> Contents:
@@ -179,6 +210,14 @@ class Conversation:
         return self.contents.fixed
 
     @cached_property
+    def _offered(self) -> AbstractSet[str]:
+        return tool_names(self.tools)
+
+    def offers(self, tool: str) -> bool:
+        """Whether the request lets the model call this tool."""
+        return tool in self._offered
+
+    @cached_property
     def exchanges(self) -> Exchanges:
         """The units of the history."""
         return pair(self.calls, self.answers, self.contents.links, size=len(self.roles))
@@ -188,12 +227,12 @@ class Conversation:
         """Whether user and assistant texts take turns: some servers' templates insist on it."""
         return _alternates(self.roles, self.calls)
 
-    def release(self, needed: AbstractSet[int]) -> None:
-        """Let go of all items but those that are needed for the account, and of what is as large as they are."""
+    def release(self, needed: Iterable[tuple[int, int]]) -> None:
+        """Let go of all items but those [start, stop) that are needed for the account, and of what is as large as they are."""
         self.contents, _ = self.contents._replace(imprints=()), self.exchanges
         kept: list[Any] = [None] * len(self)
-        for index in needed:
-            kept[index] = self.items[index]
+        for start, stop in needed:
+            kept[start:stop] = self.items[start:stop]
         self.items = kept
         self.look = self.fits = _released
 
@@ -226,10 +265,14 @@ class Conversation:
         """How many neutral messages there are."""
         return len(self.head) + (len(self.roles) if self.counts is None else sum(self.counts))
 
+    def is_ours(self, index: int) -> bool:
+        """Whether an item is nothing but text that was inserted here: it is no user turn."""
+        return index in self.ours and self.ours[index].alone
+
     def question(self) -> int | None:
         """The index of the last real user message, or None."""
         for index in range(len(self.roles) - 1, -1, -1):
-            if self.roles[index] == "user":
+            if self.roles[index] == "user" and not self.is_ours(index):
                 return index
         return None
 

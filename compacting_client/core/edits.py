@@ -12,6 +12,9 @@ from compacting_client.core.conversation import SYSTEM, Conversation, ItemEdit, 
 __all__ = ["NO_EDITS", "Edits", "Inserted", "Shortened", "placed", "rendered", "to_system", "weighed"]
 
 
+_SYSTEM = ("system", "instruction")
+
+
 @dataclass(frozen=True, slots=True)
 class Shortened:
     """A tool result with other content, or a call without its arguments.
@@ -31,10 +34,11 @@ class Inserted:
     """Text of a policy's own: at the "start" or "end" of the user item `at`, an "own" user item before it, or yet "unplaced" before it.
 
     "system": at the end of the system prompt, wherever the provider keeps that; `at` is then the first item that is left (see `to_system`).
+    "instruction": the same, of a text that the caller asked for: it is no part of what must not get larger.
     """
 
     at: int
-    side: Literal["start", "end", "own", "system", "unplaced"]
+    side: Literal["start", "end", "own", "system", "instruction", "unplaced"]
     text: str
 
 
@@ -56,7 +60,12 @@ class Edits:
     @property
     def system(self) -> list[str]:
         """The texts that stand at the end of the system prompt, in their order."""
-        return [each.text for each in self.inserted if each.side == "system"]
+        return [each.text for each in self.inserted if each.side in _SYSTEM]
+
+    @property
+    def asked_for(self) -> list[str]:
+        """Those of them that the caller asked for."""
+        return [each.text for each in self.inserted if each.side == "instruction"]
 
     def by_item(self) -> dict[int, ItemEdit]:
         """The changes of each item."""
@@ -64,7 +73,8 @@ class Edits:
             for change in self.shortened:
                 _enter(change, self._by_item.setdefault(change.at, ItemEdit()))
             for text in self.inserted:
-                getattr(self._by_item.setdefault(text.at, ItemEdit()), text.side).append(text.text)
+                side = "system" if text.side in _SYSTEM else text.side
+                getattr(self._by_item.setdefault(text.at, ItemEdit()), side).append(text.text)
         return self._by_item
 
     def moved(self, where: Callable[[int], int]) -> Edits:
@@ -137,8 +147,8 @@ def placed(conversation: Conversation, gone: AbstractSet[int], texts: Sequence[I
     return tuple(
         each
         if each.side != "unplaced" and each.at not in gone
-        else Inserted(there[0], "system", each.text)
-        if each.side == "system"
+        else replace(each, at=there[0])
+        if each.side in _SYSTEM
         else _placed(each.at + (each.side == "end"), each.text, there, takes, reaches)
         for each in texts
     )

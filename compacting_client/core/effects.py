@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from compacting_client.core.prefix import Entry
 from compacting_client.core.summaries import ByModel, SummaryRequest
 
-__all__ = ["Ask", "Begun", "Beside", "Effect", "Recall", "Remember", "Reuse", "Summarise", "Unused"]
+__all__ = [
+    "Ask",
+    "Begun",
+    "Beside",
+    "Claim",
+    "Effect",
+    "Pause",
+    "Publish",
+    "Recall",
+    "Release",
+    "Remember",
+    "Reuse",
+    "Summarise",
+    "Unused",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,4 +103,40 @@ class Unused:
     key: str | None
 
 
-Effect = Ask | Recall | Remember | Reuse | Summarise | Beside | Unused
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Claim a piece of work of a conversation, for so many seconds at most.  Answer: Claimed."""
+
+    key: str
+    name: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Let others have what came out of claimed work, for so many seconds.  No answer."""
+
+    key: str
+    name: str
+    token: str
+    text: str = field(repr=False)
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Let others have a claim whose work was not done.  No answer."""
+
+    key: str
+    name: str
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Wait for so many seconds; no processor or event loop is kept busy.  Answer: the time then, in seconds on a clock that only goes on."""
+
+    seconds: float
+
+
+Effect = Ask | Recall | Remember | Reuse | Summarise | Beside | Unused | Claim | Publish | Release | Pause

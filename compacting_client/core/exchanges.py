@@ -86,46 +86,35 @@ def pair(
     `calls` and `answers` map an item's index to the ids that it asks for or answers; `links` are pairs of items that belong together for
     another reason.  An answer whose call is nowhere before it stays a unit of its own: it is the caller's own fault, and cut like any unit.
     """
-    found, open_calls = Exchanges(size), _OpenCalls()
+    found = Exchanges(size)
+    waiting, done = (
+        dict[str, tuple[int, int]](),
+        dict[str, tuple[int, int]](),
+    )  # by id: the item, and which of its calls it is
+    hidden: dict[
+        str, list[tuple[int, int]]
+    ] = {}  # those of an id that waits again, further on: the latest is answered first
     for index in sorted({**calls, **answers}):
         if index in answers:
-            positions: list[int] = []
+            places: list[int] = []
             for call in answers[index]:
-                asked = open_calls.answered(call)
+                asked = waiting.pop(call, None)
+                if asked is None:  # a second answer stays with the same call; what nobody asked for stays alone
+                    asked = done.get(call)
+                else:
+                    done[call] = asked
+                    if hidden.get(call):
+                        waiting[call] = hidden[call].pop()
                 if asked is not None:
                     found.join(asked[0], index)
-                    positions.append(asked[1])
-            if positions and positions != [0]:
-                found.position[index] = positions
+                    places.append(asked[1])
+            if places and places != [0]:
+                found.position[index] = places
         if index in calls:
-            for position, call in enumerate(calls[index]):
-                open_calls.ask(call, (index, position))
+            for place, call in enumerate(calls[index]):
+                if call in waiting:
+                    hidden.setdefault(call, []).append(waiting[call])
+                waiting[call] = index, place
     for one, other in links:
         found.join(one, other)
     return found.settle()
-
-
-class _OpenCalls:
-    """The calls that wait for an answer, each by its id, as (item, which call of the item); the latest of an id is answered first."""
-
-    __slots__ = ("_done", "_hidden", "_waiting")
-
-    def __init__(self) -> None:
-        self._waiting: dict[str, tuple[int, int]] = {}
-        self._hidden: dict[str, list[tuple[int, int]]] = {}  # of an id that waits already, further back
-        self._done: dict[str, tuple[int, int]] = {}
-
-    def ask(self, call: str, where: tuple[int, int]) -> None:
-        if call in self._waiting:
-            self._hidden.setdefault(call, []).append(self._waiting[call])
-        self._waiting[call] = where
-
-    def answered(self, call: str) -> tuple[int, int] | None:
-        """The call that this answers; a second answer stays with the same; None for one that nobody asked for."""
-        where = self._waiting.pop(call, None)
-        if where is None:
-            return self._done.get(call)
-        if hidden := self._hidden.get(call):
-            self._waiting[call] = hidden.pop()
-        self._done[call] = where
-        return where

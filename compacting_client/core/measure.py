@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from functools import partial
+from itertools import chain, islice, pairwise
 from typing import Any, Protocol
 
 from compacting_client.core import calibration, imprints
@@ -12,9 +13,10 @@ from compacting_client.core.calibration import EXACT, Scale
 from compacting_client.core.conversation import OTHER, SYSTEM, Conversation, Message
 from compacting_client.core.edits import Edits, rendered, weighed
 from compacting_client.core.effects import Ask, Effect
-from compacting_client.core.plan import Plan
+from compacting_client.core.plan import Plan, Stretch
 from compacting_client.core.prefix import OPENING
 from compacting_client.core.recent import Recent, Seen
+from compacting_client.core.sizes import Sizes
 from compacting_client.core.tokens import dump, of_length, utf16_length
 from compacting_client.core.trace import Trace
 from compacting_client.errors import PolicyError
@@ -142,9 +144,24 @@ class Measure:
             self._sizes = self.raw if self.scale == EXACT else self._scaled()
         return self._sizes
 
+    def of(self, indexes: Sequence[int]) -> list[Tokens]:
+        """Tokens of some items."""
+        return sizes.of(indexes) if isinstance(sizes := self.sizes, Sizes) else [sizes[index] for index in indexes]
+
+    def left(self, gone: Sequence[Stretch]) -> Tokens:
+        """Tokens of the request without the items of these stretches."""
+        if not gone:
+            return self.total
+        stays = pairwise([0, *chain(*gone), len(self.conversation)])
+        return self.outside + sum([sum(self.of(range(start, stop))) for start, stop in islice(stays, 0, None, 2)])
+
+    def _there(self, gone: Collection[int]) -> list[int]:
+        absent = set(gone)
+        return [index for index in range(len(self.conversation)) if index not in absent]
+
     @property
     def known(self) -> bool:
-        """Whether the sizes are counted already."""
+        """Whether anything is counted already."""
         return self._raw is not None
 
     @property
@@ -164,15 +181,16 @@ class Measure:
     @property
     def overhead(self) -> Tokens:
         """Tokens of the system prompt, inside the history or not, and of the tools."""
-        sizes, roles = self.sizes, self.conversation.roles
-        if SYSTEM not in roles:
-            return self.outside
-        return self.outside + sum(size for size, role in zip(sizes, roles, strict=True) if role == SYSTEM)
+        return self.outside + sum(self.of(self.conversation.systems))
 
     def exceeds(self, limit: Tokens) -> bool:
-        """Whether `total` is more than `limit`; where it clearly is not, nothing is counted."""
-        uncounted = self._raw is None and self._seen is None
-        return not (uncounted and self.conversation.fits(self._at_a_glance(limit))) and self.total > limit
+        """Whether `total` is more than `limit`; where that is clear at a glance, nothing is counted."""
+        if self._raw is None and self._seen is None:
+            fits = self.conversation.fits(self._at_a_glance(limit))
+            # a tokenizer may find less in a text than the estimate
+            if fits or (fits is False and self._tokenizer is None):
+                return not fits
+        return self.total > limit
 
     def rescale(self, scale: Scale) -> None:
         """Go by another scale from now on."""
@@ -182,15 +200,17 @@ class Measure:
         self, gone: Collection[int] = (), changed: Mapping[int, Tokens] | None = None
     ) -> tuple[Tokens, Tokens]:
         """Text and media, by the estimate alone, of what is left without the items in `gone`; `changed`: item -> its tokens now."""
-        sizes, media, changed = self.raw, self.conversation.contents.media, changed or {}
-        text = self._beside + sum(sizes) - sum(media.values())
-        for index in gone:
-            text -= sizes[index] - media.get(index, 0)
-        absent = set(gone)
+        raw, changed = self.raw, changed or {}
+        there = self._there(gone)
+        sizes = dict(
+            zip(there, raw.of(there) if isinstance(raw, Sizes) else [raw[index] for index in there], strict=True)
+        )
+        media = {index: tokens for index, tokens in self.conversation.contents.media.items() if index in sizes}
+        text = self._beside + sum(sizes.values()) - sum(media.values())
         for index, tokens in changed.items():
-            if index not in absent:
+            if index in sizes:
                 text -= sizes[index] - media.get(index, 0) - (tokens - media.get(index, 0)) / self._k
-        return text, sum(tokens for index, tokens in media.items() if index not in absent)
+        return text, sum(media.values())
 
     def counted(self, counter: Callable[[Any], Any]) -> Generator[Effect, Any, None]:
         """Count by the caller's `counter`.  Raises PolicyError for a count that is no number >= 0."""
@@ -241,12 +261,15 @@ class Measure:
             for length in lengths
         }
         kept = {each: states[each] for each in lengths if each in states}
-        seen = Seen(hashes, self.trace.placed(self._raw), kept, self.trace.without_media())
+        raw = self._raw.found if isinstance(self._raw, Sizes) else self._raw
+        seen = Seen(hashes, self.trace.placed(raw), kept, self.trace.without_media())
         self._recent.keep(self.opening, seen, self._seen)
 
     def release(self) -> None:
-        """Let go of the memo, which belongs to the client."""
+        """Let go of the memo, which belongs to the client, and of what is as large as the history and needed no more."""
         self._recent = self._seen = None
+        if isinstance(self._raw, Sizes):
+            self._raw.release()
 
     def _weight(self, data: bytes) -> int:
         return of_length(utf16_length(data)) if self._tokenizer is None else self._tokenizer.weight(data)
@@ -255,16 +278,12 @@ class Measure:
         """What `Conversation.fits` is asked for: of a tokenizer, no token is less than a byte."""
         return self.scale.estimate(limit) - self._beside if self._tokenizer is None else (limit - self._beside) / 4
 
-    def _estimated(self) -> list[Tokens]:
-        trace, contents = self.trace, self.conversation.contents
-        sizes = imprints.sizes if self._tokenizer is None else partial(_each, self._tokenizer)
-        if self._seen is None:
-            found = sizes(contents.imprints, self.conversation.roles)
-        else:
-            known = self._seen.sizes[: self._shared]
-            found = trace.spread([*known, *sizes(*trace.texts(self._shared))], sizes)
-        for index, tokens in contents.media.items():
-            found[index] += tokens
+    def _estimated(self) -> Sizes:
+        contents = self.conversation.contents
+        count = imprints.sizes if self._tokenizer is None else partial(_each, self._tokenizer)
+        found = Sizes(contents.imprints, self.conversation.roles, contents.media, count)
+        if self._seen is not None:
+            found.take(self._seen.sizes[: self._shared], self.trace.history[: self._shared])
         return found
 
     def _scaled(self) -> list[Tokens]:
@@ -327,7 +346,7 @@ def sizes_without_thinking(measured: Measure, plan: Plan) -> Generator[Effect, A
 
 def resized(measured: Measure, edits: Edits) -> Generator[Effect, Any, dict[int, Tokens]]:
     """Tokens of each item that `edits` change, with those of an own item before it.  Raises PolicyError as `measure` does."""
-    if measured.resized is not None and measured.resized[0] is edits:
+    if measured.resized is not None and measured.resized[0] == edits:
         return measured.resized[1]
     found: dict[int, Tokens] = {}
     conversation = measured.conversation

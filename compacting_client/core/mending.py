@@ -38,7 +38,7 @@ def asked(view: View) -> tuple[list[Shown], list[Message]]:
     texts: dict[tuple[int, str], list[Shown]] = defaultdict(list)
     for each in view.edits.inserted:
         side = "end" if each.side == "end" else "start"
-        role = "system" if each.side == "system" else "user"
+        role = "system" if each.side in ("system", "instruction") else "user"
         texts[each.at, side].append(Shown({"role": role, "content": each.text}, each.at, inserted=each))
     shown = [Shown(plain(message)) for message in conversation.head]
     for index in range(len(conversation)):
@@ -297,7 +297,7 @@ def _texts(
             at = 0 if each.at is None else each.at
     returned = {*places}
     stays = [each.inserted for place, each in enumerate(shown) if each.inserted is not None and place not in returned]
-    return [*(each for each in stays if each.side == "system"), *found[::-1]]
+    return [*(each for each in stays if each.side in ("system", "instruction")), *found[::-1]]
 
 
 def _new_text(message: Message) -> str:

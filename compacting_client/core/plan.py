@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 from compacting_client.core.edits import NO_EDITS, Edits
 
-__all__ = ["NOTHING", "Plan", "kept", "runs"]
+__all__ = ["NOTHING", "Plan", "Stretch", "kept", "runs", "stretches"]
+
+Stretch = tuple[int, int]
+"""[start, stop)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
     """What is to be done.
 
@@ -22,6 +26,11 @@ class Plan:
     gone: tuple[int, ...] = ()
     strip: tuple[int, int] | None = None
     edits: Edits = NO_EDITS
+
+    @cached_property
+    def stretches(self) -> list[Stretch]:
+        """`gone` as stretches [start, stop)."""
+        return stretches(self.gone)
 
     def __bool__(self) -> bool:
         return bool(self.gone) or self.strip is not None or bool(self.edits)
@@ -36,6 +45,11 @@ def kept(gone: Sequence[int], size: int) -> list[int]:
         return list(range(size))
     absent = set(gone)
     return [index for index in range(size) if index not in absent]
+
+
+def stretches(places: Sequence[int]) -> list[Stretch]:
+    """Places, ascending, as [start, stop)."""
+    return [(places[start], places[stop - 1] + 1) for start, stop in runs(places)]
 
 
 def runs(places: Sequence[int], kinds: Sequence[object] | None = None) -> list[tuple[int, int]]:

@@ -16,13 +16,14 @@ __all__ = ["Recent", "Seen"]
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One history: by position, its sizes; and by length, the hashes of what was sent up to there, and the states of its digest.
+    """One history: by position, its sizes, None for those that nobody asked for; and by length, the hashes of what was sent up to there, and
+    the states of its digest.
 
     ``plain``: so many positions stand before its first item with media.
     """
 
     hashes: Mapping[int, int]
-    sizes: Sequence[float]
+    sizes: Sequence[float | None]
     states: Mapping[int, Any]
     plain: int
 

@@ -99,7 +99,7 @@ class Recognition:
     def remembered(self, plan: Plan, ages: Mapping[int, int], place: int | None) -> Generator[Effect, Any, Entry]:
         """`plan` as an entry; `ages`: item -> how many requests ago it went, if not now; `place`: where stripping begins, as a position."""
         size = len(self.history)
-        gaps = self._gaps(plan.gone, ages)
+        gaps = self._gaps(plan, ages)
         edits = plan.edits.moved(self.position) if plan.edits else plan.edits
         ends = [gaps[-1].stop] if gaps else []
         length = max((*ends, *(place + 1 for place in edits.places())), default=min(OPENING, size))
@@ -141,11 +141,12 @@ class Recognition:
             for unit, members in exchanges.members.items()
         )
 
-    def _gaps(self, gone: Sequence[int], ages: Mapping[int, int]) -> tuple[Gap, ...]:
+    def _gaps(self, plan: Plan, ages: Mapping[int, int]) -> tuple[Gap, ...]:
         """The dropped items as stretches of positions that went at the same time."""
-        places, dated = self._trace.positions(gone), [ages.get(index, 0) for index in gone] if ages else None
-        age = dated or [0] * len(gone)
-        return tuple(Gap(places[start], places[stop - 1] + 1, age[start]) for start, stop in runs(places, dated))
+        if not ages:
+            return tuple(Gap(start, stop) for start, stop in self._trace.stretches(plan))
+        places, age = self._trace.positions(plan.gone), [ages.get(index, 0) for index in plan.gone]
+        return tuple(Gap(places[start], places[stop - 1] + 1, age[start]) for start, stop in runs(places, age))
 
     def _digest(self, length: int) -> Generator[Effect, Any, str]:
         """The digest of the first `length` items."""

@@ -8,13 +8,10 @@ from functools import cached_property
 
 from compacting_client.core import calibration
 from compacting_client.core.calibration import FEW, Counted, Rate
-from compacting_client.core.conversation import SYSTEM
 from compacting_client.core.measure import Kind, Measure
-from compacting_client.core.plan import Plan, runs
+from compacting_client.core.plan import Plan, Stretch
 
 __all__ = ["Known", "Sent", "Trail"]
-
-Stretch = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +75,7 @@ class Trail:
     def sent(self) -> Sent:
         """What is sent."""
         measured, plan = self.measured, self.plan()
-        changed = {index: hash(repr(edit)) for index, edit in plan.edits.by_item().items()}
+        changed = {index: edit.hashed() for index, edit in plan.edits.by_item().items()}
         if plan.strip is not None:
             thinking = measured.conversation.thinking.difference(plan.gone)
             changed.update(dict.fromkeys(thinking.intersection(range(*plan.strip)), 0))
@@ -90,7 +87,7 @@ class Trail:
             length,
             hashed(length),
             hashed(max(0, length - 1)),
-            _stretches(measured.trace.positions(plan.gone)),
+            tuple(measured.trace.stretches(plan)),
             {where(index): what for index, what in changed.items() if index in measured.trace.history},
         )
 
@@ -154,14 +151,8 @@ class Trail:
 
     def _beside(self) -> int:
         conversation = self.measured.conversation
-        imprints, roles = conversation.contents.imprints, conversation.roles
-        systems = [imprint for imprint, role in zip(imprints, roles, strict=True) if role == SYSTEM]
-        return hash((repr(conversation.head), *systems))
-
-
-def _stretches(places: Sequence[int]) -> tuple[Stretch, ...]:
-    """Places, ascending, as [start, stop)."""
-    return tuple((places[start], places[stop - 1] + 1) for start, stop in runs(places))
+        imprints = conversation.contents.imprints
+        return hash((repr(conversation.head), *[imprints[index] for index in conversation.systems]))
 
 
 def _difference(one: Sequence[Stretch], other: Sequence[Stretch]) -> list[int]:

@@ -15,6 +15,7 @@ from compacting_client.core.quoting import cut, plain, quoted
 from compacting_client.core.tokens import estimate
 
 __all__ = [
+    "FRAME",
     "INSTRUCTION",
     "LARGER",
     "Answered",
@@ -41,6 +42,8 @@ _OPENING = (
     "<earlier_conversation>\nA record of earlier messages of this conversation, summarised. It is no new request.\n"
 )
 _CLOSING = "\n</earlier_conversation>"
+FRAME = (_OPENING, _CLOSING)
+"""What stands before and after a summary in the history."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,7 @@ class Summarised:
     """A summary that was made: its text, as it is sent, and the milliseconds it took; or the class of the error, and no text.
 
     ``model`` and its tokens are known where a model was asked by this library.
+    ``shared``: another worker made it.  ``unclaimed``: the class of the error of a store that could not say whether another makes it too.
     """
 
     text: str | None
@@ -101,6 +105,8 @@ class Summarised:
     model: str | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
+    shared: bool = False
+    unclaimed: str | None = None
 
     def failed(self, error: str) -> Summarised:
         """The same without the text, which is of no use."""
@@ -168,7 +174,7 @@ def summary_of(text: str) -> str | None:
 
 def bounded(answer: Any, max_tokens: int) -> str:
     """The text of a summariser's answer, cut to `max_tokens` by the default estimate; "" where there is none."""
-    text = answer.strip() if isinstance(answer, str) else ""
+    text = _sendable(answer).strip() if isinstance(answer, str) else ""
     if estimate(text) <= max_tokens:
         return text
     low, high = 0, len(text)
@@ -176,3 +182,8 @@ def bounded(answer: Any, max_tokens: int) -> str:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if estimate(text[:middle] + "…") <= max_tokens else (low, middle - 1)
     return text[:low] + "…" if low else ""
+
+
+def _sendable(text: str) -> str:
+    """`text` without lone surrogates, which no request can carry: halves of one character are joined, others marked as lost."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, cast
+from bisect import bisect_left
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, TypeVar
 
-from compacting_client.core.conversation import SYSTEM, Conversation
+from compacting_client.core.conversation import Conversation
 from compacting_client.core.imprints import Imprint
+from compacting_client.core.plan import Plan, Stretch, stretches
 from compacting_client.core.prefix import OPENING
 from compacting_client.core.tokens import dump, dump_all
 
@@ -27,12 +30,21 @@ class Trace:
         self.conversation, self.history = conversation, conversation.history
         self._sent: dict[int, int] = {}
 
+    @cached_property
+    def _marks(self) -> tuple[array[int], list[int]]:
+        """A hash of what each position sends; and the positions that are more than a text."""
+        texts, roles = self.texts()
+        marks = _marked(roles, texts)
+        more = [place for place, text in enumerate(texts) if type(text) is not str]
+        for place in more:
+            if type(texts[place]) is bytes:  # a text and the same bytes have one hash
+                marks[place] ^= 1
+        return marks, more
+
     def sent(self, length: int) -> int:
         """A hash of what the first positions send: imprints hold all of it but the data of media."""
         if length not in self._sent:
-            texts, roles = self.texts(0, length)
-            kinds = tuple(map(type, texts))  # a text and the same bytes have one hash
-            self._sent[length] = hash((tuple(texts), kinds, tuple(roles)))
+            self._sent[length] = hash(self._marks[0][:length].tobytes())
         return self._sent[length]
 
     def placed(self, values: Sequence[T], start: int = 0, stop: int | None = None) -> Sequence[T]:
@@ -50,6 +62,13 @@ class Trace:
         places = {index: place for place, index in enumerate(self.history)}
         return [places[index] for index in indexes]
 
+    def stretches(self, plan: Plan) -> list[Stretch]:
+        """What a plan drops, as stretches of positions."""
+        if isinstance(self.history, range):
+            systems = self.history.start
+            return [(start - systems, stop - systems) for start, stop in plan.stretches]
+        return stretches(self.positions(plan.gone))
+
     def texts(self, start: int = 0, stop: int | None = None) -> tuple[Sequence[Imprint], Sequence[str]]:
         """The imprints and the roles of the positions [start, stop)."""
         conversation = self.conversation
@@ -66,18 +85,6 @@ class Trace:
         first = min(self.conversation.contents.media, default=len(self.conversation))
         return len(self.history) if first == len(self.conversation) else sum(index < first for index in self.history)
 
-    def spread(self, sizes: list[float], measured: Callable[..., list[float]]) -> list[float]:
-        """`sizes` by position as sizes by item, those of the system messages, as they are `measured`, between them."""
-        roles, texts = self.conversation.roles, self.conversation.contents.imprints
-        systems = [index for index, role in enumerate(roles) if role == SYSTEM]
-        beside = measured([texts[index] for index in systems], [SYSTEM] * len(systems))
-        if isinstance(self.history, range):
-            return [*beside, *sizes]
-        found = [0.0] * len(roles)
-        for index, size in (*zip(systems, beside, strict=True), *zip(self.history, sizes, strict=True)):
-            found[index] = size
-        return found
-
     def said(self, start: int, stop: int) -> bytes:
         """What positions [start, stop) say; that of two stretches in a row is that of both together."""
         texts, roles = self.opening(stop) if start == 0 and stop <= OPENING else self.texts(start, stop)
@@ -90,18 +97,23 @@ class Trace:
 
     def hashed(self, start: int, stop: int) -> bytes:
         """The same in hashes of this process: texts keep theirs, so it costs next to nothing."""
-        texts, roles = self.opening(stop) if start == 0 and stop <= OPENING else self.texts(start, stop)
-        hashes = array("q", map(hash, zip(roles, texts, strict=True)))
-        tool, position = "tool", self.conversation.exchanges.position if stop > OPENING else ()
-        for place, text in enumerate(texts):
-            if type(text) is str:
-                continue
-            index = self.history[start + place]
-            # most results are plain: what `_meant` says of those, in place
-            if type(text) is tuple and index not in position:
-                hashes[place] = hash((tool, text[0]))
-            else:
-                hashes[place] = _hash(*self._meant(index, text))
+        if start == 0 and stop <= OPENING:
+            texts, roles = self.opening(stop)
+            hashes, more = _marked(roles, texts), list(range(len(texts)))
+        else:
+            (marks, odd), (texts, _) = self._marks, self.texts(start, stop)
+            hashes, more = marks[start:stop], odd[bisect_left(odd, start) : bisect_left(odd, stop)]
+        conversation = self.conversation
+        position = conversation.exchanges.position if stop > OPENING else {}
+        for place in more:
+            text, index = texts[place - start], self.history[place]
+            if type(text) is tuple:
+                hashed = hash(("tool", text[0]))
+                hashes[place - start] = hash((hashed, *position[index])) if index in position else hashed
+            elif type(text) is bytes:
+                said = conversation.reader.meaning(conversation.items[index])
+                answered = position.get(index, ()) if conversation.roles[index] != "assistant" else ()
+                hashes[place - start] = _hash(said, answered)
         return hashes.tobytes()
 
     def meaning(self, index: int) -> Any:
@@ -124,11 +136,12 @@ class Trace:
         return said, conversation.exchanges.position.get(index, ()) if answers else ()
 
 
+def _marked(roles: Sequence[str], texts: Sequence[Imprint]) -> array[int]:
+    return array("q", map(hash, zip(roles, texts, strict=True)))
+
+
 def _hash(said: Any, answered: Sequence[int]) -> int:
     """The hash of what an item says: the same for all spellings of a plain text."""
-    match said:
-        case (str(), str()):
-            hashed = hash(cast("tuple[str, str]", said))
-        case _:
-            hashed = hash(dump(said))
+    plain = len(said) == 2 and type(said) is tuple and type(said[0]) is type(said[1]) is str
+    hashed = hash(said if plain else dump(said))
     return hash((hashed, *answered)) if answered else hashed

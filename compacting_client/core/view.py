@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from itertools import islice, pairwise
 from typing import Any, Protocol
 
 from compacting_client.core.conversation import SYSTEM, Conversation
 from compacting_client.core.edits import NO_EDITS, Edits, Inserted, Shortened
 from compacting_client.core.effects import Effect
+from compacting_client.core.plan import Stretch, stretches
 from compacting_client.core.summaries import Summarised
 from compacting_client.errors import PolicyError
 
@@ -74,6 +76,14 @@ class Sizes(Protocol):
         """Tokens of the whole request."""
         ...
 
+    def of(self, indexes: Sequence[int]) -> list[float]:
+        """Tokens of some items."""
+        ...
+
+    def left(self, gone: Sequence[Stretch]) -> float:
+        """Tokens of the request without the items of these stretches."""
+        ...
+
     @property
     def overhead(self) -> float:
         """Tokens of the system prompt and the tools."""
@@ -124,9 +134,9 @@ class View:
     def total(self) -> float:
         """Tokens of all that is still there."""
         if self._total is None:
-            sizes = self.sizes
-            edited = 0 if self._sizes is None else sum(sizes) - sum(self._measured.sizes)
-            self._total = self._measured.total + edited - sum([sizes[index] for index in self.gone])
+            edited = self.edits.places() - self.gone if self._sizes is not None else ()
+            more = sum([self.sizes[index] - self._measured.sizes[index] for index in edited])
+            self._total = self._measured.left(stretches(sorted(self.gone))) + more
         return self._total
 
     def exceeds(self, limit: float) -> bool:
@@ -151,18 +161,25 @@ class View:
             )
         return self._units
 
-    def weights(self) -> Sequence[float]:
-        """Tokens of each unit, at its first item."""
-        sizes = self.sizes
-        found = list(sizes)
-        for unit, members in self.conversation.exchanges.members.items():
-            found[unit] = sum([sizes[index] for index in members])
+    def weights(self, units: Sequence[int] | None = None) -> dict[int, float]:
+        """Tokens of each of some units, or of all that are there."""
+        units = self.units() if units is None else units
+        members = self.conversation.exchanges.members
+        found = dict(zip(units, self._of(units), strict=True))
+        joined = [unit for unit in units if unit in members]
+        sizes = iter(self._of([index for unit in joined for index in members[unit]]))
+        for unit in joined:
+            found[unit] = sum(islice(sizes, len(members[unit])))
         return found
 
     def weight(self, units: AbstractSet[int]) -> float:
         """Tokens of some units together."""
-        sizes = self.sizes
-        return sum([sizes[index] for index in self.conversation.exchanges.items(units)])
+        return sum(self._of([*self.conversation.exchanges.items(units)]))
+
+    def _of(self, indexes: Sequence[int]) -> list[float]:
+        """Tokens of some items."""
+        sizes = self._sizes
+        return self._measured.of(indexes) if sizes is None else [sizes[index] for index in indexes]
 
     def after(self, choice: Choice) -> Generator[Effect, Any, View]:
         """What `choice` leaves."""
@@ -204,17 +221,12 @@ class View:
             index -= 1
         return first, last
 
-    def turns(self) -> Iterator[list[int]]:
+    def turns(self) -> list[list[int]]:
         """The units that are there, turn by turn: a user message and what follows it.  What stands before the first one is a turn too."""
-        roles = self.conversation.roles
-        turn: list[int] = []
-        for unit in self.units():
-            if roles[unit] == "user" and turn:
-                yield turn
-                turn = []
-            turn.append(unit)
-        if turn:
-            yield turn
+        roles, units = self.conversation.roles, self.units()
+        starts = [place for place, unit in enumerate(units) if roles[unit] == "user"]
+        ends = [*([] if starts[:1] == [0] else [0]), *starts, len(units)]
+        return [units[start:stop] for start, stop in pairwise(ends) if start < stop]
 
     def whole_turns(self, goal: float) -> set[int]:
         """The units of the oldest turns that may go whole, down to `goal` tokens."""
@@ -246,7 +258,7 @@ class View:
             if unit in dropped:
                 continue
             if roles[unit] == "user":
-                return dropped | set(leading)
+                return dropped | set(leading) if leading else dropped
             if unit in self.pinned:
                 before = [other for other in units if other in dropped and other < unit and roles[other] == "user"]
                 return (dropped - {before[-1]}) | set(leading) if before else dropped
@@ -262,11 +274,11 @@ def base_pins(conversation: Conversation) -> set[int]:
     """The units that every policy keeps: systems, the last real user message, the newest exchange after it, and what the format fixes."""
     roles, owner = conversation.roles, conversation.exchanges.owner
     pins = {owner[index] for index in conversation.fixed}
-    if SYSTEM in roles:
-        pins.update(owner[index] for index, role in enumerate(roles) if role == SYSTEM)
+    pins.update(owner[index] for index in conversation.systems)
     question = conversation.question()
     start = 0 if question is None else question
-    pins.update(owner[start : start + 1])
+    if question is not None or not conversation.is_ours(start):
+        pins.update(owner[start : start + 1])
     after = [index for index in range(start, len(roles)) if roles[index] != SYSTEM]
     pins.update(owner[index] for index in after[-1:])
     batch = [index for index in after if index in conversation.calls][-1:]

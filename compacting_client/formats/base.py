@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, cast
 
 import orjson
@@ -15,6 +16,7 @@ from compacting_client.core.tokens import dump
 from compacting_client.formats.overflow import TooLong
 
 __all__ = [
+    "Asked",
     "Format",
     "Glance",
     "TooLong",
@@ -47,6 +49,16 @@ class Usage(NamedTuple):
     input_tokens: int
     cached_tokens: int
     output_tokens: int
+
+
+@dataclass(slots=True)
+class Asked:
+    """A tool call of a response, or a piece of one.  ``slot``: pieces of one call have the same; None: it is whole."""
+
+    id: str | None
+    tool: str | None
+    arguments: Any
+    slot: tuple[int, ...] | None = None
 
 
 class Unreadable(Exception):
@@ -84,6 +96,10 @@ class Format(Protocol):
 
     def usage(self, answer: Any, so_far: Usage | None = None) -> Usage | None:
         """The usage that a response object, its JSON, or a stream event carries; `so_far` where it says nothing new."""
+        ...
+
+    def asked(self, answer: Any) -> list[Asked]:
+        """The tool calls of a response object or its JSON, or the pieces of them that a stream event carries."""
         ...
 
     def reserved(self, body: Mapping[str, Any]) -> int:
@@ -198,33 +214,38 @@ def kind(block: Any) -> str:
 
 
 class Glance:
-    """Whether messages of these contents are no more than so many tokens; False where that takes a look at each.  Serialised once at most.
+    """Whether messages of these contents are no more than so many tokens; None where it takes a look at each to say.
 
-    UTF-8 is never shorter than UTF-16, in which the estimate counts, and what is rounded up is less than a token for each.
+    UTF-8 is never shorter than UTF-16, in which the estimate counts, and what is rounded up is less than a token for each; a text has at least
+    as many UTF-16 units as it has characters.
     """
 
-    __slots__ = ("_bound", "_contents", "_items")
+    __slots__ = ("_contents", "_items", "_least", "_most")
 
     def __init__(self, items: Sequence[Mapping[str, Any]], contents: Sequence[Any]) -> None:
         self._items, self._contents = items, contents
-        self._bound: float | None = None
+        self._most: float | None = None
+        self._least: float | None = None
 
-    def __call__(self, tokens: float) -> bool:
-        """Whether they surely are."""
-        if self._bound is None and self._worth_while(tokens):
-            self._bound = self._serialised()
-        return self._bound is not None and self._bound <= tokens
-
-    def _worth_while(self, tokens: float) -> bool:
-        """Not where there is more than text, nor where they are so plainly more that nothing is gained."""
+    def __call__(self, tokens: float) -> bool | None:
+        """Whether they surely are, or surely are not."""
+        if self._least is not None and self._least > tokens:
+            return False
         contents = self._contents
         step = max(1, len(contents) // 64)
-        sample = (
-            sum([len(text) for text in contents[::step] if text]) if set(map(type, contents)) <= _TEXT else math.inf
-        )
-        return sample * step <= 4 * tokens
+        if not set(map(type, contents)) <= _TEXT:
+            return None
+        if (
+            sum([len(text) for text in contents[::step] if text]) * step > 4 * tokens
+        ):  # that serialising them will not do
+            self._least = sum([len(text) for text in contents if text]) / 4 - 1
+            return False if self._least > tokens else None
+        if self._most is None:
+            self._most = self._serialised()
+        return True if self._most <= tokens else None
 
     def _serialised(self) -> float:
+        """Their JSON, made once."""
         items, starts = self._items, range(0, len(self._items), _AT_ONCE)
         try:
             return sum([len(orjson.dumps(items[start : start + _AT_ONCE])) for start in starts]) / 4 + len(items)

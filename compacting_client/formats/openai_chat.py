@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from types import NoneType
+from itertools import repeat
 from typing import Any, cast
 
 from compacting_client.core.conversation import OTHER, SYSTEM, Contents, Conversation, ItemEdit, Message
 from compacting_client.core.edits import rendered
+from compacting_client.core.facts import asked_in
 from compacting_client.core.imprints import Imprint
 from compacting_client.core.plan import Plan, kept
 from compacting_client.core.tokens import dump
@@ -29,10 +30,23 @@ from compacting_client.formats.base import (
     kind,
     whole,
 )
-from compacting_client.formats.calls import emptied
+from compacting_client.formats.calls import asked, call_ids, calls_of, emptied, meant_calls
+from compacting_client.formats.chat_media import media_tokens
 from compacting_client.formats.leading import with_system
 
-__all__ = ["API", "FIELD", "check", "held", "read", "refused_binding", "reserved", "too_long", "usage", "write"]
+__all__ = [
+    "API",
+    "FIELD",
+    "asked",
+    "check",
+    "held",
+    "read",
+    "refused_binding",
+    "reserved",
+    "too_long",
+    "usage",
+    "write",
+]
 
 API = "openai-chat"
 FIELD = "messages"
@@ -68,7 +82,7 @@ def read(body: Mapping[str, Any]) -> Conversation:
     """The conversation of ``body["messages"]``: dicts or typed objects.  Raises Unreadable where it is no list of messages."""
     items = _items(body)
     texts = column(items, "content")
-    roles = [role or OTHER for role in map(_ROLES.get, column(items, "role"))]
+    roles = [*map(_ROLES.get, column(items, "role"), repeat(OTHER))]
     return Conversation(
         api=API,
         model=str(body.get("model") or ""),
@@ -94,16 +108,20 @@ def _look(items: Sequence[dict[str, Any]], texts: Sequence[Any], roles: Sequence
     for index in odd:
         item, text, role = items[index], imprints[index], roles[index]
         if role == "tool":
-            call = _answer_id(item)
-            answers[index] = (call,)
+            call = item.get("tool_call_id")
             # most results are plain: what `_imprint` says of those, in place
-            if len(item) == 3 and type(text) is str and item.get("tool_call_id") is call:
+            if len(item) == 3 and type(text) is type(call) is str and item["role"] == "tool":
+                answers[index] = (call,)
                 imprints[index] = (text, call)
                 continue
-        elif role == "assistant" and (asked := _call_ids(item)):
+            answers[index] = (_answer_id(item),)
+        elif role == "assistant" and (asked := call_ids(item)):
             calls[index] = asked
         if role == OTHER or (type(text) is list and _has_unknown_part(cast("list[Any]", text))):
             fixed.add(index)
+        if (text is None or type(text) is str) and "audio" not in item:
+            imprints[index] = dump(item)
+            continue
         imprints[index], tokens = _imprint(item, text, role)
         if tokens is not None:
             media[index] = tokens
@@ -183,7 +201,7 @@ def check(body: Mapping[str, Any]) -> list[Violation]:
             found.append(_unanswered(index, waiting))
         waiting, asked = [], []
         if calls and role == "assistant":
-            asked = _call_ids(item)
+            asked = call_ids(item)
             waiting = list(asked)
         if calls == [] or (not calls and item.get("content") is None):
             found.extend(_content_rules(f"{FIELD}[{index}]", item))
@@ -232,7 +250,7 @@ class _Reader:
     def neutral(self, item: Any) -> list[Message]:
         role = _ROLES.get(item.get("role", ""), "user")
         message: Message = {"role": role, "content": _text(item.get("content"))}
-        if role == "assistant" and (asked := _calls(item)):
+        if role == "assistant" and (asked := calls_of(item)):
             message["tool_calls"] = list(asked)
         if role == "tool":
             message["tool_call_id"] = _answer_id(item)
@@ -246,13 +264,30 @@ class _Reader:
 
     def meaning(self, item: Any) -> Any:
         role, content = item.get("role"), item.get("content")
+        if len(item) == 3 and role == "assistant" and (content is None or type(content) is str):
+            calls = meant_calls(item) if "tool_calls" in item else None
+            if calls:  # what nearly all calls are
+                return role, content or "", {"calls": calls}
         meant = _ROLES.get(role, role), (canonical.content(content) if content else "") or ""
         said: dict[str, Any] = {}
         if not item.keys() <= _USUAL:
             said = canonical.fields(item, *_SAID_APART, *(("name",) if meant[0] == "tool" else ()))
-        if calls := _meant_calls(item):
+        if calls := meant_calls(item):
             said["calls"] = calls
         return (*meant, said) if said else meant
+
+    def asked(self, item: Any) -> tuple[str, list[tuple[str, str, Any]]]:
+        try:  # plain dicts, what nearly all calls are
+            functions = [(call["id"], call["function"]) for call in item["tool_calls"]]
+            content = item.get("content") or ""
+            if functions and type(content) is str:
+                return content, [(str(call), str(each["name"]), each["arguments"]) for call, each in functions]
+        except (KeyError, TypeError):
+            pass
+        return asked_in(self.neutral(item)[0])
+
+    def failures(self, item: Any) -> Sequence[int]:  # noqa: ARG002 - this API has no mark for it
+        return ()
 
     def strip(self, item: Any) -> Any:
         return item
@@ -281,7 +316,7 @@ def _light(item: dict[str, Any]) -> tuple[dict[str, Any], int]:
         parts = cast("Sequence[Any]", parts)
         heavy = [part for part in parts if kind(part) in _MEDIA]
         if heavy:
-            tokens += sum(map(_media_tokens, heavy))
+            tokens += sum(map(media_tokens, heavy))
             shown = [{"type": kind(part)} if kind(part) in _MEDIA else part for part in parts]
             light = {**light, "content": shown}
     return light, tokens
@@ -309,53 +344,11 @@ def _has_unknown_part(parts: Sequence[Any]) -> bool:
     return any(kind(part) not in _KNOWN_PARTS for part in parts)
 
 
-def _calls(item: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The tool calls of an assistant message, a `function_call` of the older kind included."""
-    asked = item.get("tool_calls")
-    if isinstance(asked, (list, tuple)) and asked:
-        calls = [call for each in cast("Sequence[Any]", asked) if (call := as_dict(each)) is not None]
-        return [call if type(call.get("function")) in (dict, NoneType) else _plain_call(call) for call in calls]
-    older = as_dict(item.get("function_call"))
-    return [{"id": f"function:{older.get('name')}", "type": "function", "function": older}] if older else []
-
-
-def _meant_calls(item: Mapping[str, Any]) -> list[tuple[Any, Any]]:
-    """The tool and the arguments of each call."""
-    try:  # plain dicts, what nearly all calls are
-        functions = [call["function"] for call in item.get("tool_calls") or ()]
-        if functions:
-            return [(each["name"], canonical.arguments(each["arguments"])) for each in functions]
-    except (KeyError, TypeError):
-        pass
-    functions = [_function(call) for call in _calls(item)]
-    return [(each.get("name"), canonical.arguments(each.get("arguments"))) for each in functions]
-
-
-def _plain_call(call: Mapping[str, Any]) -> dict[str, Any]:
-    """A call whose function is a typed object, or nothing that could be one."""
-    return {**call, "function": as_dict(call.get("function")) or {}}
-
-
-def _call_ids(item: Mapping[str, Any]) -> list[str]:
-    try:  # plain dicts, what nearly all calls are
-        ids = [str(call["id"]) for call in item.get("tool_calls") or ()]
-    except (KeyError, TypeError):
-        ids = []
-    return ids or [str(call.get("id")) for call in _calls(item)]
-
-
 def _answer_id(item: Mapping[str, Any]) -> str:
     if item.get("role") == "function":
         return f"function:{item.get('name')}"
     call = item.get("tool_call_id")
     return call if type(call) is str else str(call)
-
-
-def _function(call: Mapping[str, Any]) -> Mapping[str, Any]:
-    custom = as_dict(call.get("custom"))
-    if custom is not None:
-        return {"name": custom.get("name"), "arguments": custom.get("input")}
-    return as_dict(call.get("function")) or {}
 
 
 def _text(value: Any) -> Any:
@@ -366,26 +359,3 @@ def _text(value: Any) -> Any:
             return "\n".join(str(part.get("text")) for part in parts)
         return list(parts)
     return value
-
-
-def _media_tokens(part: Mapping[str, Any]) -> int:
-    what = part["type"]
-    data = as_dict(part.get(what)) or {"url": part.get(what)}
-    if what == "image_url":
-        return _picture_tokens(str(data.get("url") or ""), data.get("detail"))
-    if what == "input_audio":
-        return media.audio_tokens(str(data.get("data") or ""), str(data.get("format") or ""))
-    if what == "video_url":
-        return media.video_tokens(str(data.get("url") or ""))
-    return media.document_tokens(str(data.get("file_data") or data.get("url") or ""))
-
-
-def _picture_tokens(url: str, detail: Any) -> int:
-    """OpenAI's vision guide (gpt-4o family): 85, and 170 for each 512-pixel tile after fitting into 2,048 and to 768 on the short side."""
-    if detail == "low":
-        return 85
-    width, height = (media.picture_size(url) if url.startswith("data:") else None) or (1024, 1024)
-    scale = min(1.0, 2048 / max(width, height))
-    scale *= min(1.0, 768 / (min(width, height) * scale))
-    across, down = -(-int(width * scale) // 512), -(-int(height * scale) // 512)
-    return 85 + 170 * max(1, across) * max(1, down)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final
 
+from compacting_client.core.claims import Claimed
 from compacting_client.core.prefix import Entry
 from compacting_client.errors import ConfigError
 from compacting_client.memory.base import KEPT_ENTRIES
 from compacting_client.memory.database import Database
-from compacting_client.memory.serial import decoded, encoded, name_of
+from compacting_client.memory.serial import claimed, decoded, encoded, name_of
 from compacting_client.validation import whole_number
 
 if TYPE_CHECKING:
@@ -21,13 +24,17 @@ __all__ = ["File"]
 
 _MOST = 100_000  # an entry that was not among the last so many uses of the file goes
 
-# turn: one counter over all entries, taken anew with each use; expires: unix time in seconds
+# turn: one counter over all entries, taken anew with each use; expires: unix time in seconds; text: JSON, once it is made
 _LAYOUT = """
     CREATE TABLE entries (
         turn INTEGER PRIMARY KEY, key TEXT NOT NULL, name TEXT NOT NULL, entry TEXT NOT NULL, uses INTEGER NOT NULL, expires REAL NOT NULL
     );
     CREATE UNIQUE INDEX by_name ON entries (key, name);
     CREATE INDEX by_end ON entries (expires);
+    CREATE TABLE claims (
+        key TEXT NOT NULL, name TEXT NOT NULL, token TEXT NOT NULL, text TEXT, expires REAL NOT NULL, PRIMARY KEY (key, name)
+    ) WITHOUT ROWID;
+    CREATE INDEX by_claims_end ON claims (expires);
 """
 
 
@@ -43,7 +50,7 @@ class File:
 
     def __init__(self, path: str | os.PathLike[str], ttl: int = 86400) -> None:
         self._ttl = whole_number("ttl", ttl, at_least=1)
-        self._database = Database(_checked(path), _LAYOUT, version=1)
+        self._database = Database(_checked(path), _LAYOUT, version=2)
 
     def __repr__(self) -> str:
         return f"File({str(self._database.path)!r}, ttl={self._ttl})"
@@ -84,10 +91,41 @@ class File:
         with self._database.writing() as connection:
             if key is None:
                 connection.execute("DELETE FROM entries")
+                connection.execute("DELETE FROM claims")
             else:
                 connection.execute("DELETE FROM entries WHERE key = ?", (key,))
+                connection.execute("DELETE FROM claims WHERE key = ?", (key,))
         with self._database.reading() as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def claim(self, key: str, name: str, seconds: float) -> Claimed:
+        """Take a claim, or learn what came out of it."""
+        query = "SELECT text FROM claims WHERE key = ? AND name = ? AND expires > ?"
+        with self._database.reading() as connection:  # whoever waits looks often, and keeps no writer waiting
+            row = connection.execute(query, (key, name, time.time())).fetchone()
+        if row is None:
+            with self._database.writing() as connection:
+                now, token = time.time(), token_hex(8)
+                row = connection.execute(query, (key, name, now)).fetchone()
+                if row is None:
+                    connection.execute("DELETE FROM claims WHERE expires <= ?", (now,))
+                    connection.execute(
+                        "INSERT INTO claims VALUES (?, ?, ?, NULL, ?)", (key, name, token, now + seconds)
+                    )
+                    return Claimed(token)
+        return claimed(row[0])
+
+    def publish(self, key: str, name: str, token: str, text: str, seconds: float) -> None:
+        """Put a text in the place of a claim."""
+        change = "UPDATE claims SET text = ?, expires = ? WHERE key = ? AND name = ? AND token = ?"
+        with self._database.writing() as connection:
+            connection.execute(change, (json.dumps(text), time.time() + min(seconds, self._ttl), key, name, token))
+
+    def release(self, key: str, name: str, token: str) -> None:
+        """Give a claim back."""
+        change = "DELETE FROM claims WHERE key = ? AND name = ? AND token = ? AND text IS NULL"
+        with self._database.writing() as connection:
+            connection.execute(change, (key, name, token))
 
     def _use(self, connection: sqlite3.Connection) -> tuple[int, float]:
         """The turn and the end of what is used now; what has expired goes."""

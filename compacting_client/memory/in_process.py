@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
+from secrets import token_hex
 from threading import Lock
+from time import monotonic
 
+from compacting_client.core.claims import Claimed
 from compacting_client.core.prefix import Entry
 from compacting_client.memory.base import KEPT_ENTRIES
 from compacting_client.validation import whole_number
@@ -19,6 +22,15 @@ class _Kept:
     uses: int = 0
 
 
+@dataclass(slots=True)
+class _Held:
+    """A claim; `ends` on the monotonic clock."""
+
+    token: str
+    ends: float
+    text: str | None = None
+
+
 class InProcess:
     """Remembers up to `max_conversations` (int >= 1), the least recently used going first.  Thread-safe.  Raises ConfigError."""
 
@@ -28,6 +40,7 @@ class InProcess:
     def __init__(self, max_conversations: int = 1000) -> None:
         self._limit = whole_number("max_conversations", max_conversations, at_least=1)
         self._kept: OrderedDict[str, list[_Kept]] = OrderedDict()
+        self._claims: OrderedDict[tuple[str, str], _Held] = OrderedDict()
         self._lock = Lock()
 
     def __repr__(self) -> str:
@@ -68,5 +81,35 @@ class InProcess:
         with self._lock:
             if key is None:
                 self._kept.clear()
-            else:
-                self._kept.pop(key, None)
+                self._claims.clear()
+                return
+            self._kept.pop(key, None)
+            for claim in [claim for claim in self._claims if claim[0] == key]:
+                del self._claims[claim]
+
+    def claim(self, key: str, name: str, seconds: float) -> Claimed:
+        """Take a claim, or learn what came out of it."""
+        with self._lock:
+            now = monotonic()
+            held = self._claims.get((key, name))
+            if held is not None and held.ends > now:
+                return Claimed(text=held.text)
+            self._claims[key, name] = held = _Held(token_hex(8), now + seconds)
+            self._claims.move_to_end((key, name))
+            while len(self._claims) > self._limit or next(iter(self._claims.values())).ends <= now:
+                self._claims.popitem(last=False)
+            return Claimed(held.token)
+
+    def publish(self, key: str, name: str, token: str, text: str, seconds: float) -> None:
+        """Put a text in the place of a claim."""
+        with self._lock:
+            held = self._claims.get((key, name))
+            if held is not None and held.token == token:
+                held.text, held.ends = text, monotonic() + seconds
+
+    def release(self, key: str, name: str, token: str) -> None:
+        """Give a claim back."""
+        with self._lock:
+            held = self._claims.get((key, name))
+            if held is not None and held.token == token and held.text is None:
+                del self._claims[key, name]

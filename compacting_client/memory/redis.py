@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final
 
+from compacting_client.core.claims import Claimed
 from compacting_client.core.prefix import Entry
 from compacting_client.errors import ConfigError
 from compacting_client.memory.base import KEPT_ENTRIES
-from compacting_client.memory.serial import decoded, encoded, name_of
+from compacting_client.memory.serial import claimed, decoded, encoded, name_of
 from compacting_client.validation import whole_number
 
 if TYPE_CHECKING:
@@ -66,6 +70,35 @@ local ends, uses, entry = string.match(redis.call('HGET', KEYS[1], name) or '', 
 if ends and tonumber(ends) > now then put(name, uses + 1, entry, ttl) end
 """
 
+# The claims of a conversation are another hash beside it: name -> "token:end:text", the text as JSON and empty until it is made.  What has
+# ended goes with the next claim that is taken, and the hash with the last of them.
+_FIND = f"""{_NOW}
+local token, ends, text = string.match(redis.call('HGET', KEYS[1], ARGV[1]) or '', '^(%x+):(%d+):(.*)$')
+"""
+
+_CLAIM = f"""{_FIND}
+if ends and tonumber(ends) > now then return text end
+local fields = redis.call('HGETALL', KEYS[1])
+for i = 1, #fields, 2 do
+  local over = string.match(fields[i + 1], '^%x+:(%d+):')
+  if not over or tonumber(over) <= now then redis.call('HDEL', KEYS[1], fields[i]) end
+end
+redis.call('HSET', KEYS[1], ARGV[1], string.format('%s:%.0f:', ARGV[2], now + ARGV[3]))
+if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[3]) then redis.call('PEXPIRE', KEYS[1], ARGV[3]) end
+return false
+"""
+
+_PUBLISH = f"""{_FIND}
+if token == ARGV[2] then
+  redis.call('HSET', KEYS[1], ARGV[1], string.format('%s:%.0f:', token, now + ARGV[3]) .. ARGV[4])
+  if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[3]) then redis.call('PEXPIRE', KEYS[1], ARGV[3]) end
+end
+"""
+
+_RELEASE = f"""{_FIND}
+if token == ARGV[2] and text == '' then redis.call('HDEL', KEYS[1], ARGV[1]) end
+"""
+
 
 class Redis:
     """Remembers in Redis 5 or newer, with the package `redis` (the extra `redis`).  Raises ConfigError.
@@ -88,6 +121,9 @@ class Redis:
         self._recall = self._client.register_script(_RECALL)
         self._remember = self._client.register_script(_REMEMBER)
         self._reuse = self._client.register_script(_REUSE)
+        self._claim = self._client.register_script(_CLAIM)
+        self._publish = self._client.register_script(_PUBLISH)
+        self._release = self._client.register_script(_RELEASE)
 
     def __repr__(self) -> str:
         return f"Redis(ttl={self._ttl}, namespace={self._namespace!r})"  # no URL: it may hold a password
@@ -116,7 +152,7 @@ class Redis:
     def forget(self, key: str | None = None) -> None:
         """Forget one conversation, or all of this namespace."""
         if key is not None:
-            self._client.delete(self._named(key))
+            self._client.delete(self._named(key), self._claims(key))
             return
         start = self._named("")
         pattern = re.sub(r"([*?\[\]\\])", r"\\\1", start) + "*"
@@ -130,6 +166,25 @@ class Redis:
                 names.clear()
         if names:
             self._client.delete(*names)
+
+    def claim(self, key: str, name: str, seconds: float) -> Claimed:
+        """Take a claim, or learn what came out of it."""
+        token = token_hex(8)
+        held = self._claim(keys=[self._claims(key)], args=[name, token, math.ceil(seconds * 1000)])
+        return Claimed(token) if held is None else claimed(_text(held))
+
+    def publish(self, key: str, name: str, token: str, text: str, seconds: float) -> None:
+        """Put a text in the place of a claim."""
+        self._publish(
+            keys=[self._claims(key)], args=[name, token, math.ceil(min(seconds, self._ttl) * 1000), json.dumps(text)]
+        )
+
+    def release(self, key: str, name: str, token: str) -> None:
+        """Give a claim back."""
+        self._release(keys=[self._claims(key)], args=[name, token])
+
+    def _claims(self, key: str) -> str:
+        return f"{self._named(key)}/claims"
 
     def _named(self, key: str) -> str:
         return f"{self._namespace}:{key}"

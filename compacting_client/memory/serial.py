@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any, Literal
 
+from compacting_client.core.claims import UNCLAIMED, Claimed
 from compacting_client.core.edits import Edits, Inserted, Shortened
 from compacting_client.core.prefix import Entry, Gap
 
-__all__ = ["decoded", "encoded", "name_of"]
+__all__ = ["claimed", "decoded", "encoded", "name_of"]
 
 _FORM = 1  # to be raised when an older version could misread an entry
 
@@ -60,6 +61,17 @@ def name_of(text: str) -> str:
     return sha256(text.encode()).hexdigest()[:32]
 
 
+def claimed(stored: str | None) -> Claimed:
+    """What a claim of another's says, whose text is stored as JSON once it is made; where that is no text, nobody is waited for."""
+    if not stored:
+        return Claimed()
+    try:
+        found = json.loads(stored)
+    except (ValueError, RecursionError):
+        found = None
+    return Claimed(text=found) if isinstance(found, str) else UNCLAIMED
+
+
 def _edits(shortened: Iterable[Any], inserted: Iterable[Any]) -> Edits:
     return Edits(
         tuple(Shortened(_whole(at), _whole(part), content, _kind(kind)) for at, part, kind, content in shortened),
@@ -79,10 +91,10 @@ def _text(value: Any) -> str:
     return value
 
 
-def _side(value: Any) -> Literal["start", "end", "own", "system"]:
-    if value not in ("start", "end", "own", "system"):
+def _side(value: Any) -> Literal["start", "end", "own", "system", "instruction"]:
+    if value not in ("start", "end", "own", "system", "instruction"):
         raise ValueError
-    side: Literal["start", "end", "own", "system"] = value
+    side: Literal["start", "end", "own", "system", "instruction"] = value
     return side
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from compacting_client.core.conversation import Conversation
 from compacting_client.core.effects import Ask, Effect
 from compacting_client.core.mending import asked, decided
+from compacting_client.core.reuse import Known
 from compacting_client.core.view import Choice, View
 from compacting_client.core.window import Window
 from compacting_client.errors import ConfigError
@@ -17,7 +20,7 @@ from compacting_client.validation import is_async
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["Policy", "identity"]
+__all__ = ["Policy", "identity", "named"]
 
 
 class Policy:
@@ -64,6 +67,11 @@ class Policy:
         shown, copies = asked(view)
         answers = yield Ask("policy", trim, [list(copies)])
         return decided(view, shown, copies, answers[0])
+
+    def known(self, conversation: Conversation) -> Generator[Effect, Any, Known]:  # noqa: ARG002 - as above
+        """The results in a history that may answer the same call again; none, where the policy is not told so."""
+        yield from ()  # a generator, as that of a policy which has to ask
+        return {}
 
     @property
     def is_async(self) -> bool:
@@ -121,3 +129,15 @@ def identity(value: Any) -> str:
         return _identities.setdefault(value, token_hex(8))
     except TypeError:  # neither hashable nor weakly referable: as long as it lives, its address is its own
         return f"{id(value):x}"
+
+
+def named(function: Any) -> str:
+    """A name for a function that other processes have for it too: that under which its module holds it; else its `identity`."""
+    module, path = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+    if isinstance(module, str) and isinstance(path, str):
+        found: Any = sys.modules.get(module)
+        for part in path.split("."):
+            found = getattr(found, part, None)
+        if found is function:
+            return f"{module}.{path}"
+    return identity(function)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any
 
+from compacting_client.core.conversation import Conversation
 from compacting_client.core.effects import Effect
+from compacting_client.core.reuse import Known
 from compacting_client.core.view import Choice, View
 from compacting_client.core.window import Window
 from compacting_client.errors import ConfigError
@@ -68,6 +70,13 @@ class Chain(Policy):
                 chosen = choice if chosen is None else chosen.then(choice)
                 view = yield from view.after(choice)
         return chosen
+
+    def known(self, conversation: Conversation) -> Generator[Effect, Any, Known]:
+        """What any of them knows."""
+        found: dict[Any, Any] = {}
+        for policy in self._policies:
+            found.update((yield from policy.known(conversation)))
+        return found
 
     @property
     def is_async(self) -> bool:

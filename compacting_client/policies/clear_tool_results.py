@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Generator, Sequence
 from dataclasses import KW_ONLY, dataclass
-from fnmatch import fnmatchcase
 from itertools import zip_longest
 from typing import Any, cast
 
 from compacting_client.core.conversation import Message
 from compacting_client.core.edits import Shortened
 from compacting_client.core.effects import Effect
+from compacting_client.core.facts import matches
 from compacting_client.core.view import Choice, View
-from compacting_client.errors import ConfigError
 from compacting_client.policies.base import Policy
-from compacting_client.validation import flag, share, whole_number
+from compacting_client.validation import flag, names, share, whole_number
 
 __all__ = ["ClearToolResults"]
 
@@ -54,10 +53,9 @@ class ClearToolResults(Policy):
         whole_number("keep", self.keep, at_least=0)
         if self.max_tokens is not None:
             whole_number("max_tokens", self.max_tokens, at_least=1)
-        names: Any = self.exclude_tools
-        if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in cast("list[Any]", names)):
-            raise ConfigError(f"exclude_tools must be a list of tool names, as in ('read_*',), not {names!r}")
-        object.__setattr__(self, "exclude_tools", tuple(self.exclude_tools))  # hashable, and one fingerprint
+        object.__setattr__(
+            self, "exclude_tools", names("exclude_tools", self.exclude_tools)
+        )  # hashable, and one fingerprint
         flag("clear_inputs", self.clear_inputs)
         share("target", self.target)
 
@@ -123,7 +121,7 @@ class ClearToolResults(Policy):
 
     def _excludes(self, message: Message) -> bool:
         name = str(message.get("name") or "")
-        return any(fnmatchcase(name, pattern.replace("[", "[[]")) for pattern in self.exclude_tools)
+        return matches(name, self.exclude_tools)
 
 
 def _choice(cleared: list[list[Shortened]], trigger: str, target: float | None = None) -> Choice | None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+from bisect import bisect_right
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import KW_ONLY, dataclass, field
+from itertools import chain
 from typing import Any
 
 from compacting_client.core.view import Choice, View
@@ -19,6 +21,8 @@ __all__ = ["DropOldest"]
 _WORTH = (
     0.1  # of the budget: what a cut that cannot make the request fit must free, or the cut would move on every turn
 )
+
+_AT_ONCE = 16  # turns that are weighed together
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,7 @@ class DropOldest(Policy):
             return None
         head, tail = view.ends(self.keep_head, self.keep_tail)
         if self.target == 1.0:
-            dropped, left = _drop_units(view, head | tail | view.pinned, budget)
+            dropped, left = _oldest(view, [[unit] for unit in view.units()], head | tail | view.pinned, budget)
         else:
             dropped, left = self._with_room(view, head, tail, budget)
         if not dropped or (left > budget and self.target < 1.0 and view.total - left < _WORTH * budget):
@@ -108,51 +112,64 @@ class DropOldest(Policy):
 
         A tail that has to shrink gives half of what a new cut gives: enough that the next turn does not cut again, and no more.
         """
-        stays = head | view.pinned
-        dropped, left = _drop_turns(view, stays | tail, set(), view.total, self.target * budget)
+        stays, turns = head | view.pinned, view.turns()
+        dropped, left = _oldest(view, turns, stays | tail, self.target * budget)
         half = (1 + self.target) / 2 * budget
         if left > budget:
-            dropped, left = _drop_turns(view, stays, dropped, left, half)
+            rest = [[unit for unit in turn if unit not in dropped] for turn in turns]
+            more, left = _oldest(view, [turn for turn in rest if turn], stays, half)
+            dropped |= more
         if left > budget:
-            broken, less = _drop_units(view, stays, half)
+            broken, less = _oldest(view, [[unit] for unit in view.units()], stays, half)
             if less <= budget:  # half turns, which strict templates refuse, only where they make the difference
                 dropped, left = broken, less
         mended = view.mended(dropped)
+        if mended is dropped:
+            return dropped, left
         return mended, left + view.weight(dropped - mended) - view.weight(mended - dropped)
 
 
-def _drop_units(view: View, stays: AbstractSet[int], goal: float) -> tuple[set[int], float]:
-    """Drop the oldest units while more than `goal` tokens are left; and how many then are."""
-    weights, left, dropped = view.weights(), view.total, set[int]()
-    for unit in view.units():
-        if left <= goal:
-            break
-        if unit not in stays:
+def _oldest(view: View, turns: list[list[int]], stays: AbstractSet[int], goal: float) -> tuple[set[int], float]:
+    """What goes while more than `goal` tokens are left, turn by turn, and how many then are.
+
+    First the exchanges inside a turn; then its question and answer together, if all of it may go.  Sums are taken from the newest turn back, as
+    far as the goal reaches: what is older goes uncounted.
+    """
+    firsts = [turn[0] for turn in turns]
+    places = {bisect_right(firsts, unit) - 1 for unit in stays if firsts and unit >= firsts[0]}
+    held = {place: _held(view, turns[place], stays) for place in places if not stays.isdisjoint(turns[place])}
+    weights = view.weights([*chain(*held.values())])
+    left, weighed = view.overhead + sum(weights.values()), len(turns)
+    for place in range(len(turns) - 1, -1, -1):
+        turn = turns[place]
+        if place < weighed:
+            weighed = max(0, place + 1 - _AT_ONCE)
+            weights |= view.weights([*chain(*turns[weighed : place + 1])])
+        goes = sum([weights[unit] for unit in turn])
+        if place in held:
+            goes -= sum([weights[unit] for unit in held[place]])
+        if left + goes > goal:
+            older = set[int]().union(*turns[:place]).difference(*[held[each] for each in held if each < place])
+            dropped, left = _in_turn(view, turn, stays, left + goes, goal)
+            return older | dropped, left
+        left += goes
+    return set(), left
+
+
+def _in_turn(view: View, turn: list[int], stays: AbstractSet[int], left: float, goal: float) -> tuple[set[int], float]:
+    """What goes of the turn that the goal is reached in."""
+    dropped, weights = set[int](), view.weights(turn)
+    for unit in view.inner(turn):
+        if left > goal and unit not in stays:
             dropped.add(unit)
             left -= weights[unit]
+    if left > goal and stays.isdisjoint(turn):
+        left -= sum([weights[unit] for unit in turn if unit not in dropped])
+        dropped.update(turn)
     return dropped, left
 
 
-def _drop_turns(
-    view: View, stays: AbstractSet[int], dropped: set[int], left: float, goal: float
-) -> tuple[set[int], float]:
-    """The same turn by turn: first the exchanges inside a turn; then its question and answer together, if all of it may go."""
-    weights = view.weights()
-    for turn in view.turns():
-        if left <= goal:
-            break
-        if dropped:
-            turn = [unit for unit in turn if unit not in dropped]
-        goes = stays.isdisjoint(turn)
-        if goes and left - (weight := sum([weights[unit] for unit in turn])) > goal:
-            dropped.update(turn)
-            left -= weight
-            continue
-        for unit in view.inner(turn) if turn else ():
-            if left > goal and unit not in stays:
-                dropped.add(unit)
-                left -= weights[unit]
-        if goes and left > goal:
-            left -= sum([weights[unit] for unit in turn if unit not in dropped])
-            dropped.update(turn)
-    return dropped, left
+def _held(view: View, turn: list[int], stays: AbstractSet[int]) -> list[int]:
+    """What stays of a turn, of which something has to."""
+    inner = set(view.inner(turn))
+    return [unit for unit in turn if unit in stays or unit not in inner]

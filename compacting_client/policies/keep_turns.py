@@ -56,7 +56,10 @@ class KeepTurns(Policy):
 
 def _asked(view: View) -> list[int]:
     """The user messages that are there."""
-    return [index for index, role in enumerate(view.conversation.roles) if role == "user" and index not in view.gone]
+    roles, is_ours = view.conversation.roles, view.conversation.is_ours
+    return [
+        index for index, role in enumerate(roles) if role == "user" and index not in view.gone and not is_ours(index)
+    ]
 
 
 def _older(view: View, start: int, dropped: set[int]) -> set[int]:

@@ -9,9 +9,11 @@ from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import partial
 from typing import Any, Literal
 
+from compacting_client.core.claims import once
 from compacting_client.core.conversation import Message
 from compacting_client.core.edits import Inserted, to_system
 from compacting_client.core.effects import Begun, Beside, Effect, Summarise, Unused
+from compacting_client.core.ours import folded, without_ours
 from compacting_client.core.summaries import (
     INSTRUCTION,
     LARGER,
@@ -26,7 +28,7 @@ from compacting_client.core.summaries import (
 from compacting_client.core.tokens import dump, estimate
 from compacting_client.core.view import Choice, View
 from compacting_client.errors import ConfigError
-from compacting_client.policies.base import Policy, identity
+from compacting_client.policies.base import Policy, named
 from compacting_client.policies.drop_oldest import DropOldest
 from compacting_client.policies.sequences import completed
 from compacting_client.validation import flag, function, is_async, share, whole_number
@@ -131,9 +133,9 @@ class Summarize(Policy):
 
     @property
     def fingerprint(self) -> str:
-        """By all settings that a summary depends on, and the summariser's identity in the process."""
+        """By all settings that a summary depends on, and the summariser."""
         told = [each.name for each in fields(self) if each.name not in ("summarizer", "timeout", "background")]
-        by = "" if self.summarizer is None else f" {identity(self.summarizer)}"
+        by = "" if self.summarizer is None else f" {named(self.summarizer)}"
         return f"Summarize({', '.join(f'{name}={getattr(self, name)!r}' for name in told)}){by}"
 
     def __repr__(self) -> str:
@@ -163,19 +165,20 @@ class Summarize(Policy):
         over = self._over(view, tools)
         limit = over or (self._over(view, tools, _SOFT) if self.background else None)
         units = self._older(view, tools) if limit is not None else frozenset[int]()
-        if not any(message.get("content") or message.get("tool_calls") for message in _neutral(view, units)):
+        if not any(message.get("content") or message.get("tool_calls") for message in _said(view, units)[0]):
             return unchanged
         if limit == "tokens" and self.token_budget and view.weight(units) < _WORTH * self.token_budget:
             return self._without(view, tools, _NOT_MADE) if over else unchanged
         if self.background:
             return (yield from self._beside(view, units, tools))
-        made: Summarised = yield self._asking(view, units, _previous(view))
+        made = yield from once(self._asking(view, units), self.fingerprint)
         return (yield from self._used(view, units, tools, made))
 
-    def _asking(self, view: View, units: AbstractSet[int], previous: str | None) -> Summarise:
-        """The question for a summary of some units, and of the one before."""
+    def _asking(self, view: View, units: AbstractSet[int], newer: str | None = None) -> Summarise:
+        """The question for a summary of some units, and of the one before: that in force, or a `newer` one."""
+        messages, previous = _said(view, units)
         instruction = self.summary_system_prompt or INSTRUCTION
-        request = asked(_neutral(view, units), previous, self.max_summary_tokens, instruction)
+        request = asked(messages, newer or previous, self.max_summary_tokens, instruction)
         return Summarise(view.key, self._writer(view), request, self.timeout)
 
     def _writer(self, view: View) -> Callable[[SummaryRequest], Any] | ByModel:
@@ -188,10 +191,11 @@ class Summarize(Policy):
         self, view: View, units: frozenset[int], tools: frozenset[int]
     ) -> Generator[Effect, Any, Choice | None]:
         """What was made beside earlier requests; while there is none, only what has to go."""
-        there, previous = set(view.units()), _previous(view)
+        there = set(view.units())
 
         def said(some: AbstractSet[int]) -> int:
-            return hash((self.fingerprint, previous, dump(_neutral(view, some))))
+            messages, previous = _said(view, some)
+            return hash((self.fingerprint, previous, dump(messages)))
 
         def mark(some: frozenset[int]) -> tuple[int, int]:
             return said(set(sorted(some)[:_FIRST])), said(some)
@@ -199,7 +203,7 @@ class Summarize(Policy):
         def covers(some: frozenset[int], then: tuple[int, int]) -> bool:  # of another conversation a few messages tell
             return some <= there and said(set(sorted(some)[:_FIRST])) == then[0] and said(some) == then[1]
 
-        def begin(known: frozenset[int] = frozenset(), text: str | None = previous) -> Begun:
+        def begin(known: frozenset[int] = frozenset(), text: str | None = None) -> Begun:
             return Begun(self._asking(view, units - known, text), units, mark(units))
 
         found: tuple[frozenset[int], Summarised] | None = yield Beside(view.key, begin, covers)
@@ -220,22 +224,36 @@ class Summarize(Policy):
     ) -> Generator[Effect, Any, Choice]:
         """The choice with a summary, or without, where it is none or too large."""
         text = bounded(made.text, self.max_summary_tokens) if made.text is not None else ""
-        if made.text is not None and (not text or _weight(text) >= view.weight(units) + _weight(_previous(view))):
-            yield Unused(view.key)
-            made, text = made.failed(LARGER), ""
-        if not text:
+        if not text:  # nothing of it fits
+            made = made if made.text is None else made.failed("NoText")
             return self._without(view, tools, made)
-        at = max(view.conversation.exchanges.items(units)) + 1
-        in_system = self.summary_role == "system"
-        summary = to_system(view.conversation, framed(text)) if in_system else Inserted(at, "unplaced", framed(text))
-        return Choice(
+        choice = Choice(
             units | tools,
             self._over(view, tools) or ("messages" if self.token_budget is None else "tokens"),
             None if self.token_budget is None else self.target * self.token_budget,
-            inserted=(*(each for each in view.edits.inserted if summary_of(each.text) is None), summary),
+            inserted=(
+                *(each for each in view.edits.inserted if summary_of(each.text) is None),
+                self._placed(view, units, text),
+            ),
             summary=replace(made, text=text),
             summarised=units,
         )
+        left, before = (yield from view.after(view.settled(choice) or choice)), view.total - view.weight(tools)
+        if left.total < before:
+            return choice
+        yield Unused(view.key)
+        return self._without(view, tools, made.failed(LARGER))
+
+    def _placed(self, view: View, units: frozenset[int], text: str) -> Inserted:
+        """A summary where the units stood that it replaces, or where the caller wants it; where no user message is left, it is one itself."""
+        if self.summary_role == "system":
+            return to_system(view.conversation, framed(text))
+        conversation, replaced = view.conversation, view.conversation.exchanges.items(units)
+        absent = view.gone | replaced
+        left = [index for index in conversation.history if index not in absent]
+        if left and all(conversation.roles[index] != "user" for index in left):
+            return Inserted(left[0], "own", framed(text))
+        return Inserted(max(replaced) + 1, "unplaced", framed(text))
 
     def _older(self, view: View, tools: frozenset[int]) -> frozenset[int]:
         """The units that are to be replaced."""
@@ -243,13 +261,17 @@ class Summarize(Policy):
         free = [unit for unit in view.units() if unit not in head and unit not in view.pinned]
         older = {unit for unit in free if unit not in tail}
         if self.token_budget is not None:
-            weights, left = view.weights(), view.total - view.weight(older | tools) - _weight(_previous(view))
+            weights, left = (
+                view.weights(),
+                view.total - view.weight(older | tools) - _weight(folded(each.text for each in view.edits.inserted)),
+            )
             left += self.max_summary_tokens
             for unit in free:
                 if left > self.target * self.token_budget and unit in tail and unit not in tools:
                     older.add(unit)
                     left -= weights[unit]
-        return frozenset(view.mended(older))
+        # an old summary that opens the history is no question which has to come back: the new one stands in its place
+        return frozenset(view.mended(older) | {unit for unit in older if view.conversation.is_ours(unit)})
 
     def _without(self, view: View, tools: frozenset[int], made: Summarised) -> Choice:
         """The fallback: nothing but what has to go, and only for this request."""
@@ -265,9 +287,12 @@ class Summarize(Policy):
         return replace(kept, units=units | tools, trigger="tokens")
 
 
-def _previous(view: View) -> str | None:
-    """The summary in force."""
-    return next((text for each in view.edits.inserted if (text := summary_of(each.text)) is not None), None)
+def _said(view: View, units: AbstractSet[int]) -> tuple[Sequence[Message], str | None]:
+    """The messages of some units, oldest first, and the summaries in force, folded."""
+    exchanges = view.conversation.exchanges
+    indexes = [index for unit in sorted(units) for index in exchanges.unit(unit)]
+    messages, ours = without_ours(view.conversation, indexes)
+    return messages, folded([*(each.text for each in view.edits.inserted), *ours])
 
 
 def _weight(summary: str | None) -> int:
@@ -283,10 +308,3 @@ def _count(view: View, going: AbstractSet[int]) -> int:
         absent = absent | conversation.exchanges.items(going)
     there = [index for index in conversation.history if index not in absent]
     return len(there) if counts is None else sum(counts[index] for index in there)
-
-
-def _neutral(view: View, units: AbstractSet[int]) -> Sequence[Message]:
-    """The messages of some units, oldest first."""
-    conversation = view.conversation
-    indexes = [index for unit in sorted(units) for index in conversation.exchanges.unit(unit)]
-    return [message for index in indexes for message in conversation.neutral(index)]

@@ -27,6 +27,7 @@ from compacting_client import (
 from compacting_client.bindings import google_requests
 from compacting_client.testing import EventCapture, Failure, Provider, ToolCall
 from tests.bindings.support import params, report_of
+from tests.driving import session
 
 FLASH = "gemini-2.5-flash"
 PRO = "gemini-3-pro"
@@ -537,5 +538,5 @@ def test_what_is_no_client(client: genai.Client) -> None:
 def test_the_account_survives_an_answer_that_is_no_json() -> None:
     """Usage only serves the account: a chunk that cannot be read costs nothing."""
     report = Report(request_id="1", api="gemini", model=FLASH, policy="off", log_content=False)
-    google_requests._note(report, types.HttpResponse(body='{"usageMetadata": '))
+    google_requests._note(session(POLICY), report, types.HttpResponse(body='{"usageMetadata": '))
     assert report.usage is None

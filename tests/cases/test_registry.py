@@ -1,40 +1,21 @@
-"""No case of the main job is overlooked, and none that waits for a policy is forgotten."""
+"""No case of the main job, and none of the ledger, is overlooked."""
 
 import importlib
 from pathlib import Path
 
-import pytest
-
-import compacting_client
 from tests.cases.bench import CHAT, CLAUDE, COVERED
-from tests.shared import Record, cases, params
-
-POLICIES = {"ledger": "Ledger"}
+from tests.shared import Record, cases
 
 
 def main_job() -> list[Record]:
-    """The cases of the main job for the APIs that are read, and for the wrapper itself."""
-    return cases("main job", CHAT, CLAUDE, "gemini", "wrapper")
+    """The cases of the main job for the APIs that are read, and for the wrapper itself; those of summaries, and of the ledger."""
+    return [*cases("main job", CHAT, CLAUDE, "gemini", "wrapper"), *cases("summaries"), *cases("ledger")]
 
 
-def waiting() -> list[Record]:
-    """Those whose own policy is yet to come: their kind is tested with DropOldest, their words need their policy."""
-    return [case for case in main_job() if case["policy"]["type"] in POLICIES]
-
-
-def test_every_case_of_the_main_job_has_a_test_of_its_kind() -> None:
+def test_every_case_of_these_topics_has_a_test_of_its_kind() -> None:
     """Each case is named by a test, and no test names a case that there is not."""
     wanted = {case["id"] for case in main_job()}
     for file in Path(__file__).parent.glob("test_*.py"):
         importlib.import_module(f"tests.cases.{file.stem}")
     assert wanted - set(COVERED) == set(), "cases without a test"
     assert set(COVERED) - {case["id"] for case in cases()} == set(), "tests without a case"
-
-
-@pytest.mark.parametrize("case", params(waiting))
-def test_a_case_that_waits_for_its_policy_is_run_once_there_is_one(case: Record) -> None:
-    """With DropOldest its kind is covered; as soon as its own policy exists, its words have to become a test."""
-    policy = POLICIES[case["policy"]["type"]]
-    if not hasattr(compacting_client, policy):
-        pytest.skip(f"case {case['id']} word for word needs the policy {policy}")
-    pytest.fail(f"{policy} is there: write case {case['id']} as a test of its own, and take it out of here")

@@ -221,7 +221,7 @@ def test_a_later_layout_is_left_alone(path: Path) -> None:
     """A file of a later version of this library is not guessed at."""
     memory.File(path).recall("a")
     with opened(path) as connection:
-        connection.execute("PRAGMA user_version = 2")
+        connection.execute("PRAGMA user_version = 3")
     with pytest.raises(sqlite3.DatabaseError, match="another path"):
         memory.File(path).recall("a")
 

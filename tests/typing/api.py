@@ -16,6 +16,7 @@ from typing_extensions import assert_type
 
 from compacting_client import (
     BudgetError,
+    Chain,
     ClearToolResults,
     CompactingError,
     CompactionApplied,
@@ -29,15 +30,18 @@ from compacting_client import (
     Control,
     DropOldest,
     Event,
+    Ledger,
     Policy,
     PolicyError,
     Report,
+    Reused,
     Summarize,
     UnsupportedClientError,
     compacting,
     control,
     is_compacting,
     memory,
+    presets,
 )
 from compacting_client.testing import EventCapture, Provider, Recorded
 
@@ -121,6 +125,19 @@ async def previews_are_reports(client: OpenAI, aclient: AsyncOpenAI) -> None:
     assert_type(await control(aclient).apreview(aclient.chat.completions.create, model="gpt-5"), Report)
 
 
+def known_results_are_typed(client: OpenAI) -> None:
+    """A wrapped tool keeps its type; presets are policies."""
+
+    def look_up(number: int) -> str:
+        return str(number)
+
+    handle = control(compacting(client, Ledger("auto", reuse_results=["look_*"], failed=lambda message: False)))
+    assert_type(handle.reusable(object()), dict[str, Reused])
+    assert_type(handle.reusing(look_up)(number=1), str)
+    assert_type(presets.managed(keep_result_chars=9), Chain)
+    assert_type(presets.verify(), Chain)
+
+
 def events_are_told_apart(event: Event) -> str:
     """`isinstance` narrows an event to its class."""
     if isinstance(event, CompactionApplied):
@@ -168,5 +185,8 @@ def wrong_settings_are_refused(client: OpenAI, aserver: AsyncRedis) -> None:
     memory.File(b"memory.db")  # type: ignore[arg-type]
     compacting(client, 1000, pin=lambda: True)  # type: ignore[arg-type, misc]
     DropOldest(1000, 2)  # type: ignore[call-arg]
+    Ledger("all")  # type: ignore[arg-type]
+    Ledger("auto", 6)  # type: ignore[call-arg]
+    control(client).reusing("look_up")  # type: ignore[type-var]
     ClearToolResults(3, 1000)  # type: ignore[call-arg]
     ClearToolResults(max_tokens="1000")  # type: ignore[arg-type]

@@ -8,14 +8,15 @@ from typing import Any, cast
 
 from compacting_client.core.conversation import OTHER, SYSTEM, Contents, Conversation, ItemEdit, Message
 from compacting_client.core.edits import rendered
+from compacting_client.core.facts import asked_in
 from compacting_client.core.imprints import Imprint
 from compacting_client.core.plan import Plan, kept
 from compacting_client.core.tokens import dump
 from compacting_client.formats import canonical, media
 from compacting_client.formats.anthropic_messages import thinking
-from compacting_client.formats.base import Glance, Unreadable, Usage, as_dict, column, get, given, kind
+from compacting_client.formats.base import Asked, Glance, Unreadable, Usage, as_dict, column, get, given, kind
 
-__all__ = ["API", "FIELD", "SERVER_CALLS", "blocks_of", "held", "items_of", "read", "usage", "write"]
+__all__ = ["API", "FIELD", "SERVER_CALLS", "asked", "blocks_of", "held", "items_of", "read", "usage", "write"]
 
 API = "anthropic-messages"
 FIELD = "messages"
@@ -129,6 +130,20 @@ def usage(answer: Any, so_far: Usage | None = None) -> Usage | None:
         return so_far._replace(output_tokens=output) if so_far else None
     cached = get(counted, "cache_read_input_tokens") or 0
     return Usage(prompt + cached + (get(counted, "cache_creation_input_tokens") or 0), cached, output)
+
+
+def asked(answer: Any) -> list[Asked]:
+    """From a message, its JSON, or the stream events of a `tool_use` block."""
+    index, block, delta = get(answer, "index"), get(answer, "content_block"), get(answer, "delta")
+    if kind(block) == "tool_use":
+        return [Asked(get(block, "id"), get(block, "name"), None, (index,))]
+    if kind(delta) == "input_json_delta":
+        return [Asked(None, None, get(delta, "partial_json"), (index,))]
+    content = get(answer, "content")
+    blocks = cast("Sequence[Any]", content) if isinstance(content, (list, tuple)) else ()
+    return [
+        Asked(get(each, "id"), get(each, "name"), get(each, "input")) for each in blocks if kind(each) == "tool_use"
+    ]
 
 
 def items_of(body: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -271,6 +286,13 @@ class _Reader:
         meant = item.get("role"), said[0] if only_text else said
         rest = canonical.fields(item, "role", "content")
         return (*meant, rest) if rest else meant
+
+    def asked(self, item: Any) -> tuple[str, list[tuple[str, str, Any]]]:
+        return asked_in(self.neutral(item)[-1])
+
+    def failures(self, item: Any) -> Sequence[int]:
+        results = [block for block in blocks_of(item) if kind(block) == "tool_result"]
+        return [number for number, block in enumerate(results) if block.get("is_error")]
 
     def strip(self, item: Any) -> Any:
         return _stripped(item) if item.get("role") == "assistant" else item

@@ -5,7 +5,28 @@ A body is the JSON of a `generateContent` request, with the model's name beside 
 """
 
 from compacting_client.formats.gemini_contents.limits import reserved, too_long
-from compacting_client.formats.gemini_contents.reading import API, FIELD, held, read, refused_binding, usage, write
+from compacting_client.formats.gemini_contents.reading import (
+    API,
+    FIELD,
+    asked,
+    held,
+    read,
+    refused_binding,
+    usage,
+    write,
+)
 from compacting_client.formats.gemini_contents.rules import check
 
-__all__ = ["API", "FIELD", "check", "held", "read", "refused_binding", "reserved", "too_long", "usage", "write"]
+__all__ = [
+    "API",
+    "FIELD",
+    "asked",
+    "check",
+    "held",
+    "read",
+    "refused_binding",
+    "reserved",
+    "too_long",
+    "usage",
+    "write",
+]

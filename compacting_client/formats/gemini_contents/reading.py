@@ -9,13 +9,14 @@ from typing import Any, NamedTuple, cast
 
 from compacting_client.core.conversation import OTHER, SYSTEM, Contents, Conversation, ItemEdit, Message
 from compacting_client.core.edits import rendered
+from compacting_client.core.facts import asked_in
 from compacting_client.core.imprints import Imprint
 from compacting_client.core.plan import Plan, kept
 from compacting_client.core.tokens import dump
-from compacting_client.formats.base import Unreadable, Usage, as_dict, get, given
+from compacting_client.formats.base import Asked, Unreadable, Usage, as_dict, get, given
 from compacting_client.formats.gemini_contents.parts import camel, field, is_known, kind_of, media_tokens, parts_of
 
-__all__ = ["API", "FIELD", "held", "items_of", "read", "refused_binding", "usage", "write"]
+__all__ = ["API", "FIELD", "asked", "held", "items_of", "read", "refused_binding", "usage", "write"]
 
 API = "gemini"
 FIELD = "contents"
@@ -97,6 +98,17 @@ def usage(answer: Any, so_far: Usage | None = None) -> Usage | None:
         return so_far
     output = (_number(counted, "candidatesTokenCount") or 0) + (_number(counted, "thoughtsTokenCount") or 0)
     return Usage(prompt, _number(counted, "cachedContentTokenCount") or 0, output)
+
+
+def asked(answer: Any) -> list[Asked]:
+    """From a response, a chunk of one, or their JSON: calls come whole."""
+    found: list[Asked] = []
+    for candidate in get(answer, "candidates") or ():
+        for part in get(get(candidate, "content"), "parts") or ():
+            call = as_dict(get(part, "functionCall") or get(part, "function_call"))
+            if call is not None:
+                found.append(Asked(call.get("id"), call.get("name"), call.get("args") or {}))
+    return found
 
 
 def refused_binding(status: int | None, text: str) -> bool:  # noqa: ARG001 - the protocol's signature
@@ -274,6 +286,13 @@ class _Reader:
         role = item.get("role")
         meant = [_meant(part) for part in parts_of(item)]
         return {"parts": meant, "role": _MODEL if role == _MODEL else "user" if role in _ROLES else role or "user"}
+
+    def asked(self, item: Any) -> tuple[str, list[tuple[str, str, Any]]]:
+        return asked_in(self.neutral(item)[-1])
+
+    def failures(self, item: Any) -> Sequence[int]:
+        told = [field(part, "functionResponse") for part in parts_of(item) if kind_of(part) == "functionResponse"]
+        return [number for number, each in enumerate(told) if field(field(each, "response"), "error")]
 
     def strip(self, item: Any) -> Any:
         return item

@@ -1,0 +1,91 @@
+"""Tokens of the items of a history by the estimate, each counted once it is asked for: of what is dropped, that is mostly never."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, overload
+
+from compacting_client.core.imprints import Imprint
+
+__all__ = ["Count", "Sizes"]
+
+Count = Callable[[Sequence[Imprint], Sequence[str]], Sequence[float]]
+"""Gives the tokens of items by their imprints and roles, their media aside."""
+
+
+class Sizes(Sequence[float]):
+    """The tokens of each item, as a sequence.  ``media``: item index -> tokens of its media.
+
+    ``found``   those that are counted; None for the rest
+    """
+
+    __slots__ = ("_count", "_imprints", "_media", "_roles", "_since", "found")
+
+    def __init__(
+        self, imprints: Sequence[Imprint], roles: Sequence[str], media: Mapping[int, float], count: Count
+    ) -> None:
+        self._imprints, self._roles, self._media, self._count = imprints, roles, media, count
+        self.found: list[Any] = [None] * len(roles)
+        self._since = len(roles)  # from there on everything is counted
+
+    def take(self, known: Sequence[float | None], places: Sequence[int]) -> None:
+        """Take over what is known of the items at these places, ascending; None where nothing is."""
+        if isinstance(places, range):
+            self.found[places.start : places.stop] = known
+        else:
+            for index, size in zip(places, known, strict=True):
+                self.found[index] = size
+
+    def release(self) -> None:
+        """Let go of the imprints of what is counted."""
+        pairs = zip(self._imprints[: self._since], self.found, strict=False)
+        self._imprints = [imprint if size is None else "" for imprint, size in pairs]
+
+    def of(self, indexes: Sequence[int]) -> list[float]:
+        """Those of some items."""
+        found = self.found
+        if missing := [index for index in indexes if found[index] is None]:
+            first, last = min(missing), self._since
+            # whoever goes back from the end asks for nearly all of them
+            if 2 * len(missing) > last - first == found[first:last].count(None):
+                self._count_from(first)
+            else:
+                self._count_each(missing)
+        return [found[index] for index in indexes]
+
+    def all(self) -> list[float]:
+        """All of them."""
+        if self._since:
+            self.of(range(len(self.found)))
+            self._since = 0
+        return self.found
+
+    def _count_from(self, start: int) -> None:
+        """Count all from `start` to what is counted behind it."""
+        stop, self._since = self._since, start
+        self.found[start:stop] = self._count(self._imprints[start:stop], self._roles[start:stop])
+        for index, tokens in self._media.items():
+            if start <= index < stop:
+                self.found[index] += tokens
+
+    def _count_each(self, indexes: Sequence[int]) -> None:
+        imprints, roles, found, media = self._imprints, self._roles, self.found, self._media
+        sizes = self._count([imprints[index] for index in indexes], [roles[index] for index in indexes])
+        for index, size in zip(indexes, sizes, strict=True):
+            found[index] = size + media[index] if index in media else size
+
+    @overload
+    def __getitem__(self, index: int) -> float: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[float]: ...
+    def __getitem__(self, index: int | slice) -> float | list[float]:
+        if isinstance(index, slice):
+            return self.all()[index]
+        size: float | None = self.found[index]
+        return self.of([index % len(self.found)])[0] if size is None else size
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    def __iter__(self) -> Iterator[float]:
+        return iter(self.all())

@@ -1,0 +1,137 @@
+"""Tool results that are known already: the calls of a response that have one, and tools that answer from them (`Control.reusable`)."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from typing import Any
+
+import orjson
+
+from compacting_client.core.reuse import Reused, key_of
+from compacting_client.errors import ConfigError
+from compacting_client.events import ContentReused
+from compacting_client.report import Report
+from compacting_client.session import Session
+from compacting_client.shell import arun, run
+from compacting_client.steps import Steps, Tell
+from compacting_client.validation import is_async
+
+__all__ = ["reusable", "reusing"]
+
+
+def reusable(session: Session, response: Any) -> dict[str, Reused]:
+    """The calls of a response that have a known result, by their ids; each is told, once."""
+    report = session.reports.of(response)
+    answer = session.answers.of(report)
+    found: dict[str, Reused] = {}
+    if report is None or answer is None:
+        return found
+    for call, tool, arguments in answer.calls():
+        reused = answer.known.get(key_of(tool, arguments))
+        if reused is not None:
+            found[call] = reused
+            if call not in answer.told:
+                answer.told.add(call)
+                _tell(session, _event(report, tool, reused))
+    return found
+
+
+def reusing(session: Session, function: Any, name: str | None) -> Any:
+    """`function`, answering calls whose result the last request of this context had.  Raises ConfigError."""
+    tool = name or getattr(function, "__name__", None)
+    if not callable(function) or not isinstance(tool, str):
+        raise ConfigError(f"reusing() takes a function, and name= where that has none, not {function!r}")
+    if not is_async(function) and _awaited(session):
+        raise ConfigError(f"on_event or on_reuse is async, but {tool} is not: nobody would await them; make it async")
+    signature, returned = inspect.signature(function), _Returned()
+
+    made: Any = function
+
+    @functools.wraps(made)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        found = _known(session, tool, signature, args, kwargs)
+        if found is None:
+            return returned.noted(made(*args, **kwargs))
+        run(_steps(_event(*found)), session, _nothing, _nothing)
+        return returned.alike(found[2].content)
+
+    @functools.wraps(made)
+    async def awrapped(*args: Any, **kwargs: Any) -> Any:
+        found = _known(session, tool, signature, args, kwargs)
+        if found is None:
+            return returned.noted(await made(*args, **kwargs))
+        await arun(_steps(_event(*found)), session, _anothing, _anothing)
+        return returned.alike(found[2].content)
+
+    return awrapped if is_async(function) else wrapped
+
+
+class _Returned:
+    """What a function returns: the history has it as text, also where it was none."""
+
+    def __init__(self) -> None:
+        self._is_text = True
+
+    def noted(self, value: Any) -> Any:
+        self._is_text = isinstance(value, (str, list))
+        return value
+
+    def alike(self, content: Any) -> Any:
+        """A content as the function would have returned it."""
+        if self._is_text or not isinstance(content, str):
+            return content
+        try:
+            return orjson.loads(content)
+        except orjson.JSONDecodeError:
+            return content
+
+
+def _known(
+    session: Session, tool: str, signature: inspect.Signature, args: Any, kwargs: Any
+) -> tuple[Report, str, Reused] | None:
+    """The result of this very call in the last request of this context."""
+    report = session.last_report()
+    answer = session.answers.of(report)
+    if report is None or answer is None:
+        return None
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError:  # the function itself says what is wrong
+        return None
+    arguments: dict[str, Any] = {}
+    for name, value in bound.arguments.items():
+        arguments.update(value if signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD else {name: value})
+    found = answer.known.get(key_of(tool, arguments))
+    return (report, tool, found) if found is not None else None
+
+
+def _event(report: Report, tool: str, reused: Reused) -> ContentReused:
+    return ContentReused(request_id=report.request_id, kind="tool_result", age=reused.age, tokens_saved=0, tool=tool)
+
+
+def _steps(event: ContentReused) -> Steps:
+    yield Tell([event])
+
+
+def _tell(session: Session, event: ContentReused) -> None:
+    """Tell it from plain code: async callbacks in a task of their own."""
+    if not _awaited(session):
+        run(_steps(event), session, _nothing, _nothing)
+        return
+    task = asyncio.get_running_loop().create_task(arun(_steps(event), session, _anothing, _anothing))
+    session.answers.telling.add(task)  # the loop holds it weakly only
+    task.add_done_callback(session.answers.telling.discard)
+
+
+def _awaited(session: Session) -> bool:
+    return is_async(session.settings.on_event) or is_async(session.settings.on_reuse)
+
+
+def _nothing(*_: Any) -> None:
+    """Nothing is sent."""
+
+
+async def _anothing(*_: Any) -> None:
+    """Nothing is sent."""

@@ -1,0 +1,79 @@
+"""What the tests of the ledger share: loops, and a reader of what was sent."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from compacting_client import Policy
+from compacting_client.formats import openai_chat
+from compacting_client.report import Report
+from tests.driving import Body, leave, session
+
+Message = dict[str, Any]
+
+
+def user(text: Any) -> Message:
+    """A question."""
+    return {"role": "user", "content": text}
+
+
+def says(text: str) -> Message:
+    """An answer."""
+    return {"role": "assistant", "content": text}
+
+
+def call(id_: str, tool: str = "get", **arguments: Any) -> Message:
+    """One call."""
+    return {"id": id_, "type": "function", "function": {"name": tool, "arguments": json.dumps(arguments)}}
+
+
+def asks(*calls: Message, text: str | None = None) -> Message:
+    """An assistant message with calls."""
+    return {"role": "assistant", "content": text, "tool_calls": list(calls)}
+
+
+def gives(id_: str, content: Any) -> Message:
+    """A result."""
+    return {"role": "tool", "tool_call_id": id_, "content": content}
+
+
+def hop(id_: str, result: Any, tool: str = "get", text: str | None = None, **arguments: Any) -> list[Message]:
+    """One call and its result."""
+    return [asks(call(id_, tool, **(arguments or {"id": id_})), text=text), gives(id_, result)]
+
+
+def loop(steps: int, start: int = 0, size: int = 200) -> list[Message]:
+    """So many calls with results of some `size` characters."""
+    return [message for n in range(start, start + steps) for message in hop(f"c{n}", f"r{n} " + "x" * size, id=n)]
+
+
+def body_of(messages: Sequence[Message], **fields: Any) -> Body:
+    """A chat body."""
+    return {"model": "m", "messages": list(messages), **fields}
+
+
+def ours(policy: Policy, messages: Sequence[Message], state: Any = None, **settings: Any) -> tuple[Body, Report]:
+    """What leaves through this package, and its report."""
+    sent, report = leave(state or session(policy, **settings), openai_chat, body_of(messages))
+    return sent, report
+
+
+def record(sent: Body, tag: str) -> list[Message] | None:
+    """The lines of the record with this tag in the last user message that has one, as data; None where there is none."""
+    for message in reversed(sent["messages"]):
+        content = message.get("content")
+        text = content if isinstance(content, str) else ""
+        if message["role"] == "user" and f"<{tag}>\n" in text:
+            inside = text.partition(f"<{tag}>\n")[2].partition(f"\n</{tag}>")[0]
+            return [json.loads(line) for line in inside.split("\n")[1:]]
+    return None
+
+
+def ledger(sent: Body) -> list[Message]:
+    """The lines of the ledger as data."""
+    return record(sent, "tool_results") or []
+
+
+def values(sent: Body) -> list[Any]:
+    """The results in the ledger, as they are shown."""
+    return [line.get("result", line.get("failed")) for line in ledger(sent) if "tool" in line]

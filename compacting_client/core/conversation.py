@@ -72,6 +72,10 @@ class Reader(Protocol):
         """What an item of the assistant says in words, and its calls: their ids, as they are paired, tools, and arguments, text or data."""
         ...
 
+    def returned(self, content: Any) -> Any:
+        """What a tool returned, of the content of its neutral message: without what the API wraps it in."""
+        ...
+
     def failures(self, item: Any) -> Collection[int]:
         """Which of the item's neutral messages are tool results that the caller marked as errors, in the provider's own way."""
         ...

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple, cast
 
 import orjson
@@ -89,7 +88,8 @@ def facts(conversation: Conversation, units: Iterable[int]) -> list[Fact | Said]
             results = [message for message in reader.neutral(items[index]) if message["role"] == "tool"]
             for part, message in enumerate(results):
                 call, name = str(message.get("tool_call_id")), message.get("name")
-                found.append(_fact(message.get("content"), name, call, index, waiting, marked=part in marked))
+                content = reader.returned(message.get("content"))
+                found.append(_fact(content, name, call, index, waiting, marked=part in marked))
     return found
 
 
@@ -126,10 +126,13 @@ def asked_in(message: Message) -> tuple[str, list[tuple[str, str, Any]]]:
 
 def canonical(arguments: Any) -> str:
     """Arguments as JSON in one spelling, whatever their key order and white space; text that is no JSON as a JSON string."""
+    value = arguments
     if isinstance(arguments, str):
-        with suppress(orjson.JSONDecodeError):
-            arguments = orjson.loads(arguments or "{}")
-    return dump(arguments).decode("utf-8", "replace")
+        try:
+            value = orjson.loads(arguments or "{}")
+        except orjson.JSONDecodeError:
+            value = arguments
+    return dump(value).decode("utf-8", "replace")
 
 
 def _reads_as_failure(content: Any) -> bool:

@@ -162,7 +162,10 @@ def _beginning(text: str, most: int) -> str:
 
 def _shortened(text: str, most: int) -> str:
     """On one line, and cut."""
-    joined = " ".join(text.split())
+    beginning = text[: 4 * most + 40]
+    joined = " ".join(beginning.split())
+    if len(joined) <= most and len(beginning) < len(text):  # white space, nearly all of it
+        joined = " ".join(text.split())
     return joined if len(joined) <= most else f"{_beginning(joined, most)} …"
 
 

@@ -23,7 +23,7 @@ Key = tuple[str, str]
 class Reused:
     """A result of an earlier call that answers this one too.
 
-    ``content``: as the history has it, a text or a list of blocks; ``age``: how many requests before the last one had it too.
+    ``content``: as the history has it, a text (or its JSON) or a list of blocks; ``age``: how many requests before the last one had it too.
     """
 
     content: Any
@@ -44,7 +44,7 @@ def known(conversation: Conversation, facts: Iterable[Fact]) -> dict[Key, Reused
     """The last good result of each call among `facts`."""
     asked = [index for index, role in enumerate(conversation.roles) if role == "assistant"]
     return {
-        key_of(*fact.key): Reused(_plain(fact.content), len(asked) - bisect_right(asked, fact.at))
+        key_of(*fact.key): Reused(fact.content, len(asked) - bisect_right(asked, fact.at))
         for fact in facts
         if not fact.failed
     }
@@ -65,15 +65,3 @@ def _whole(value: Any) -> Any:
     if isinstance(value, list):
         return [_whole(each) for each in cast("list[Any]", value)]
     return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _plain(content: Any) -> Any:
-    """A content that is the JSON of a ``result`` alone is that result."""
-    if not isinstance(content, str) or not content.startswith('{"result":'):
-        return content
-    try:
-        value = orjson.loads(content)
-    except orjson.JSONDecodeError:
-        return content
-    alone = isinstance(value, dict) and cast("dict[str, Any]", value).keys() == {"result"}
-    return cast("dict[str, Any]", value)["result"] if alone else content

@@ -286,6 +286,9 @@ class _Reader:
             pass
         return asked_in(self.neutral(item)[0])
 
+    def returned(self, content: Any) -> Any:
+        return content
+
     def failures(self, item: Any) -> Sequence[int]:  # noqa: ARG002 - this API has no mark for it
         return ()
 

@@ -387,3 +387,11 @@ async def test_automatic_function_calling_of_gemini_on_async_clients(
         response = await aio.models.generate_content(model=FLASH, contents="Who?", config=config)
     assert response.text == "Done."
     assert ran == [1]
+
+
+def test_text_that_looks_like_a_wrapped_result_is_text(provider: Provider, chat: openai.OpenAI) -> None:
+    """Only what an API wraps by itself is unwrapped."""
+    client = compacting(chat, REUSE)
+    provider.reply(ToolCall("look_up", {"id": 1}, id="x"))
+    response = ask(client, run_so_far(hop("a", '{"result": 5}')))
+    assert control(client).reusable(response)["x"].content == '{"result": 5}'

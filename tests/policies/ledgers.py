@@ -7,7 +7,7 @@ from typing import Any
 from compacting_client import Policy
 from compacting_client.formats import openai_chat
 from compacting_client.report import Report
-from tests.driving import Body, leave, session
+from tests.driving import Body, history_of, leave, session
 
 Message = dict[str, Any]
 
@@ -56,6 +56,21 @@ def ours(policy: Policy, messages: Sequence[Message], state: Any = None, **setti
     """What leaves through this package, and its report."""
     sent, report = leave(state or session(policy, **settings), openai_chat, body_of(messages))
     return sent, report
+
+
+def distinct(body: Body) -> Body:
+    """The same body, each call with arguments of its own: those of the strategies are all alike."""
+    for number, item in enumerate(history_of(body)):
+        for each in item.get("tool_calls") or ():
+            each["function"]["arguments"] = json.dumps({"n": number})
+        blocks = item.get("content") or item.get("parts") or ()
+        for block in blocks if isinstance(blocks, list) else ():
+            if block.get("type") == "tool_use":
+                block["input"] = {"n": number}
+            for name in ("functionCall", "function_call"):
+                if name in block:
+                    block[name]["args"] = {"n": number}
+    return body
 
 
 def record(sent: Body, tag: str) -> list[Message] | None:

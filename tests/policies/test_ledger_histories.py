@@ -22,6 +22,7 @@ from tests.holding import (
     in_gemini,
     native,
 )
+from tests.policies.ledgers import distinct
 from tests.shared import long_conversations, params
 from tests.strategies import chats, odd_chats, to_anthropic, to_chat, to_gemini
 
@@ -30,6 +31,10 @@ SHAPES: dict[str, Any] = {
     "anthropic": (anthropic_messages, to_anthropic),
     "binding": (anthropic_messages, lambda messages: {**to_anthropic(messages), **BINDING}),
     "gemini": (gemini_contents, to_gemini),
+    "chat, distinct calls": (openai_chat, lambda messages: distinct(to_chat(copy.deepcopy(messages)))),
+    "anthropic, distinct calls": (anthropic_messages, lambda messages: distinct(to_anthropic(messages))),
+    "binding, distinct calls": (anthropic_messages, lambda messages: distinct({**to_anthropic(messages), **BINDING})),
+    "gemini, distinct calls": (gemini_contents, lambda messages: distinct(to_gemini(messages))),
     "gemini, the other spelling": (gemini_contents, partial(to_gemini, snake=True)),
 }
 WIRES: dict[str, Any] = {wire.API: wire for wire in (openai_chat, anthropic_messages, gemini_contents)}

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from compacting_client import ConfigError, Ledger
+from compacting_client.core.reuse import key_of
 from compacting_client.formats import anthropic_messages
 from tests.driving import found, leave, session, size
 from tests.policies.ledgers import (
@@ -430,3 +431,31 @@ def test_wrong_settings_are_refused(field: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=field) as caught:
         Ledger(**{field: value})
     assert repr(value) in str(caught.value)
+
+
+@common
+@given(
+    calls=st.lists(
+        st.tuples(st.sampled_from(["get_a", "get_b", "list"]), st.integers(0, 2), st.booleans()), max_size=12
+    ),
+    names=st.sampled_from([["get_*"], ["list"], ["*"], ["get_a", "list"]]),
+)
+def test_the_known_results_are_those_of_the_reference(
+    reference: ModuleType, calls: list[tuple[str, int, bool]], names: list[str]
+) -> None:
+    """Of each call the last good result in the run, for the tools that are named; theirs once it compacts, ours always."""
+    messages = [user("before"), *hop("z", "old", "get_a", id=0), says("ok"), user("Q")]
+    for n, (tool, number, good) in enumerate(calls):
+        messages += hop(f"c{n}", f"{n} good" if good else f"Error: {n}", tool, id=number)
+    bad = [f"c{n}" for n, (_, _, good) in enumerate(calls) if not good]
+    state = session(Ledger(reuse_results=names))
+    _, report = ours(Ledger(), messages, state)
+    answer = state.answers.of(report)
+    for tool in ("get_a", "get_b", "list"):
+        for number in range(3):
+            settings_ = reference.ContextCompaction(reuse_results=names)
+            theirs_ = reference.reuse(
+                messages, tool, {"id": number}, compaction=settings_, scope="ledger", failed_ids=bad
+            )
+            mine = answer.known.get(key_of(tool, {"id": number})) if answer is not None else None
+            assert (mine.content if mine is not None else None) == theirs_

@@ -290,6 +290,9 @@ class _Reader:
     def asked(self, item: Any) -> tuple[str, list[tuple[str, str, Any]]]:
         return asked_in(self.neutral(item)[-1])
 
+    def returned(self, content: Any) -> Any:
+        return content
+
     def failures(self, item: Any) -> Sequence[int]:
         results = [block for block in blocks_of(item) if kind(block) == "tool_result"]
         return [number for number, block in enumerate(results) if block.get("is_error")]

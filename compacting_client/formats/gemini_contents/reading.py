@@ -24,6 +24,7 @@ FIELD = "contents"
 _MODEL = "model"
 _SYSTEM = "systemInstruction"
 _ROLES = {_MODEL: "assistant", "user": "user", "function": "user"}
+_WRAPPERS = ({"result"}, {"output"})  # an object is wanted: that is where SDKs put what is none
 _MEDIA = ("inlineData", "fileData")
 
 
@@ -289,6 +290,12 @@ class _Reader:
 
     def asked(self, item: Any) -> tuple[str, list[tuple[str, str, Any]]]:
         return asked_in(self.neutral(item)[-1])
+
+    def returned(self, content: Any) -> Any:
+        response: Any = json.loads(content)
+        fields = cast("dict[str, Any]", response) if isinstance(response, dict) else {}
+        alone: Any = next(iter(fields.values())) if fields.keys() in _WRAPPERS else cast("Any", response)
+        return alone if isinstance(alone, str) else dump(alone).decode("utf-8", "replace")
 
     def failures(self, item: Any) -> Sequence[int]:
         told = [field(part, "functionResponse") for part in parts_of(item) if kind_of(part) == "functionResponse"]

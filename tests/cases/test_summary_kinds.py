@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from compacting_client import Summarize, compacting, control
+from compacting_client import ConfigError, Summarize, compacting, control
 from compacting_client.core.summaries import FRAME, framed
 from compacting_client.core.tokens import estimate
 from compacting_client.testing import Failure, Provider

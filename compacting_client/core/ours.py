@@ -20,9 +20,7 @@ __all__ = ["folded", "marked", "recognised", "without_ours"]
 
 _MARK = Entry(0, "", (), 0, "", "inserted text")
 _MOST = 16  # texts of one item that are asked for: somebody may have pasted hundreds of frames
-_REFRESHED = (
-    8  # uses of an entry after which the marks of its texts are stored again, so that they live as long as it does
-)
+_REFRESHED = 8  # uses of an entry after which the marks of its texts are stored again: they live as long as it does
 
 _SEEN = FRAME[0].partition("\n")[0]
 _SEEN_BYTES = _SEEN.encode()
@@ -49,7 +47,7 @@ def marked(
     """What the memory is to be told, so that the texts are known again; `uses` of the entry that they are in, and what it is told of that."""
     told: list[Remember | Reuse] = []
     if isinstance(commit, Remember) or uses % _REFRESHED == 0:
-        told += [Remember(_key(each.text), _MARK) for each in inserted if _SEEN in each.text]
+        told += [Remember(_key(each.text), _MARK) for each in inserted if summary_of(each.text) is not None]
     return told + [Reuse(_key(text), _MARK) for ours in conversation.ours.values() for text in ours.texts]
 
 

@@ -132,6 +132,7 @@ class File:
         now = time.time()
         turn: int = connection.execute("SELECT coalesce(max(turn), 0) + 1 FROM entries").fetchone()[0]
         connection.execute("DELETE FROM entries WHERE expires <= ? OR turn <= ?", (now, turn - _MOST))
+        connection.execute("DELETE FROM claims WHERE expires <= ?", (now,))
         return turn, now + self._ttl
 
 

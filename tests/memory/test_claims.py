@@ -1,9 +1,11 @@
 """Claims: one has it, the others are told; it ends with its time, with its text, or when it is given back."""
 
 import json
+import sqlite3
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -150,3 +152,14 @@ def test_the_hash_of_the_claims_goes_with_the_last_of_them(server: RedisServer) 
     assert server.client.keys() == ["compacting:c/claims"]
     time.sleep(0.25)
     assert server.client.keys() == []
+
+
+def test_a_text_that_has_ended_leaves_the_file(tmp_path: Path) -> None:
+    """With the next thing that is written, whatever it is; overwritten, as all that is deleted."""
+    store: Any = memory.File(tmp_path / "memory.db")
+    for write in (lambda: store.remember("d", entry(1)), lambda: store.claim("d", "n", 60)):
+        store.publish("c", "n", store.claim("c", "n", 60).token, "SECRET", 0.05)
+        time.sleep(0.06)
+        write()
+        with closing(sqlite3.connect(tmp_path / "memory.db")) as connection:
+            assert not connection.execute("SELECT * FROM claims WHERE key = 'c'").fetchall()

@@ -162,6 +162,19 @@ def test_the_claim_of_a_dead_worker_is_taken_over() -> None:
     assert len(writer.asked) == 2
 
 
+def test_an_interrupt_gives_the_claim_back() -> None:
+    """It reaches the caller, and nothing is stored."""
+
+    def interrupted(_: Any) -> str:
+        raise KeyboardInterrupt
+
+    store = memory.InProcess()
+    with pytest.raises(KeyboardInterrupt):
+        leave(session(Summarize(summarizer=interrupted), memory=store), openai_chat, to_chat(talk(20)))
+    assert not store._claims
+    assert not len(store)
+
+
 def test_a_failed_summary_holds_nobody_up() -> None:
     """The others are told at once that there is none to wait for, and none of them fails."""
 

@@ -88,7 +88,7 @@ class OpenAIResponses(OpenAIChat):
 
         yield numbered("response.created", response={**answer, "status": "in_progress", "output": [], "usage": None})
         for place, item in enumerate(answer["output"]):
-            empty = {**item, "content": []} if "content" in item else item
+            empty: Json = {**item, "content": []} if "content" in item else item
             yield numbered("response.output_item.added", output_index=place, item=empty)
             for index, part in enumerate(items(item.get("content"))):
                 where = {"item_id": item["id"], "output_index": place, "content_index": index}

@@ -1,6 +1,7 @@
 """What a model may answer in the place of a summary: nothing of it is ever sent as one (DESIGN 3.7)."""
 
 import json
+import threading
 from typing import Any
 
 import pytest
@@ -57,6 +58,32 @@ def test_a_useless_answer_is_no_summary(sdk: Sdk, answer: str, awaited: bool) ->
     assert len(told) == len(asked) == 2
     assert {event.error for event in told} <= set(errors)
     assert "summary.created" not in events.names
+
+
+@pytest.mark.parametrize("awaited", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize("sdk", SDKS, ids=lambda sdk: sdk.name)
+def test_a_model_that_takes_too_long_is_not_waited_for(sdk: Sdk, awaited: bool) -> None:
+    """After `timeout` seconds the request leaves, while the model still writes."""
+    let, events = threading.Event(), EventCapture()
+
+    def slowly(request: Any) -> str:
+        if is_summary_call(request):
+            assert let.wait(20)
+        return "Noted."
+
+    policy = Summarize(timeout=0.2)
+    with (
+        Provider(default=slowly) as provider,
+        conversing(sdk, provider, lambda c: compacting(c, policy, on_event=events), awaited=awaited) as (_, send, _),
+    ):
+        send([*(item for number in range(20) for item in turn(sdk, number)), sdk.user("And now?")])
+        assert [request.status for request in provider.requests if not is_summary_call(request)] == [200]
+        let.set()
+    assert [event.error for event in events.of(SummaryFailed)] in (
+        ["TimeoutError"],
+        ["APITimeoutError"],
+        ["ReadTimeout"],
+    )
 
 
 def chat(**message: Any) -> Any:

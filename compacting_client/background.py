@@ -38,14 +38,15 @@ class Background:
         self, beside: Beside, start: Callable[[Summarise], Call | AsyncCall], attempts: Attempts
     ) -> tuple[frozenset[int], Summarised] | None:
         """What is made by now; where nothing of use is under way, `start` begins it.  None: not yet."""
-        key = beside.step.key
+        key = beside.key
         if key is None:
             return None
         with self._lock:
             jobs = [job for job in self._jobs.pop(key, ()) if not job.call.lost]
             mine = next((job for job in jobs if beside.covers(job.units, job.mark)), None)
             if mine is None and not attempts.waits(key):
-                jobs.append(_Job(beside.units, beside.mark, start(beside.step)))
+                step, units, mark = beside.begin()
+                jobs.append(_Job(units, mark, start(step)))
             over = mine is not None and mine.call.over()
             jobs = [job for job in jobs if not over or job is not mine][-_EACH:]
             if jobs:

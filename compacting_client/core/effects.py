@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from compacting_client.core.prefix import Entry
 from compacting_client.core.summaries import ByModel, SummaryRequest
 
 __all__ = [
     "Ask",
+    "Begun",
     "Beside",
     "Claim",
     "Effect",
@@ -74,17 +75,24 @@ class Summarise:
     timeout: float
 
 
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """Have a summary made beside the requests: nobody waits for it.  Answer: (units, Summarised) once one is made, else None.
-
-    ``units`` and ``mark`` go with the request: what it is made of.  ``covers(units, mark)``: whether one that is made of that, or is being
-    made, is of use for this history; only if none is, a new one is begun.
-    """
+class Begun(NamedTuple):
+    """A summary to be made beside the requests: how, of which units, and what tells those from others."""
 
     step: Summarise
     units: frozenset[int]
     mark: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Have a summary made beside the requests: nobody waits for it.  Answer: (units, Summarised) once one is made, else None.
+
+    ``covers(units, mark)``: whether one that is made of that, or is being made, is of use for this history; only if none is, what `begin` gives
+    is begun.  ``key`` names the conversation.
+    """
+
+    key: str | None
+    begin: Callable[[], Begun]
     covers: Callable[[frozenset[int], tuple[int, int]], bool]
 
 

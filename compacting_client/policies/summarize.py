@@ -6,12 +6,13 @@ import warnings
 from collections.abc import Callable, Generator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import KW_ONLY, dataclass, fields, replace
+from functools import partial
 from typing import Any, Literal
 
 from compacting_client.core.claims import once
 from compacting_client.core.conversation import Message
 from compacting_client.core.edits import Inserted, to_system
-from compacting_client.core.effects import Beside, Effect, Summarise, Unused
+from compacting_client.core.effects import Begun, Beside, Effect, Summarise, Unused
 from compacting_client.core.ours import folded, without_ours
 from compacting_client.core.summaries import (
     INSTRUCTION,
@@ -162,20 +163,23 @@ class Summarize(Policy):
         tools = frozenset(completed(view) if self.remove_tool_msgs else ())
         unchanged = Choice(tools, "tool_results") if tools else None
         over = self._over(view, tools)
-        if over is None and not (self.background and self._over(view, tools, _SOFT)):
+        limit = over or (self._over(view, tools, _SOFT) if self.background else None)
+        units = self._older(view, tools) if limit is not None else frozenset[int]()
+        if not any(message.get("content") or message.get("tool_calls") for message in _said(view, units)[0]):
             return unchanged
-        units = self._older(view, tools)
-        messages, previous = _said(view, units)
-        if not any(message.get("content") or message.get("tool_calls") for message in messages):
-            return unchanged
-        if over == "tokens" and self.token_budget and view.weight(units) < _WORTH * self.token_budget:
-            return self._without(view, tools, _NOT_MADE)
-        request = asked(messages, previous, self.max_summary_tokens, self.summary_system_prompt or INSTRUCTION)
-        step = Summarise(view.key, self._writer(view), request, self.timeout)
+        if limit == "tokens" and self.token_budget and view.weight(units) < _WORTH * self.token_budget:
+            return self._without(view, tools, _NOT_MADE) if over else unchanged
         if self.background:
-            return (yield from self._beside(view, step, units, tools))
-        made = yield from once(step, self.fingerprint)
+            return (yield from self._beside(view, units, tools))
+        made = yield from once(self._asking(view, units), self.fingerprint)
         return (yield from self._used(view, units, tools, made))
+
+    def _asking(self, view: View, units: AbstractSet[int], newer: str | None = None) -> Summarise:
+        """The question for a summary of some units, and of the one before: that in force, or a `newer` one."""
+        messages, previous = _said(view, units)
+        instruction = self.summary_system_prompt or INSTRUCTION
+        request = asked(messages, newer or previous, self.max_summary_tokens, instruction)
+        return Summarise(view.key, self._writer(view), request, self.timeout)
 
     def _writer(self, view: View) -> Callable[[SummaryRequest], Any] | ByModel:
         if self.summarizer is not None:
@@ -184,7 +188,7 @@ class Summarize(Policy):
         return ByModel(self.model, asked_with.model, asked_with.api, self.api_style, self.timeout)
 
     def _beside(
-        self, view: View, step: Summarise, units: frozenset[int], tools: frozenset[int]
+        self, view: View, units: frozenset[int], tools: frozenset[int]
     ) -> Generator[Effect, Any, Choice | None]:
         """What was made beside earlier requests; while there is none, only what has to go."""
         there = set(view.units())
@@ -199,16 +203,17 @@ class Summarize(Policy):
         def covers(some: frozenset[int], then: tuple[int, int]) -> bool:  # of another conversation a few messages tell
             return some <= there and said(set(sorted(some)[:_FIRST])) == then[0] and said(some) == then[1]
 
-        found: tuple[frozenset[int], Summarised] | None = yield Beside(step, units, mark(units), covers)
+        def begin(known: frozenset[int] = frozenset(), text: str | None = None) -> Begun:
+            return Begun(self._asking(view, units - known, text), units, mark(units))
+
+        found: tuple[frozenset[int], Summarised] | None = yield Beside(view.key, begin, covers)
         if found is not None:
             choice = yield from self._used(view, found[0], tools, found[1])
             after = yield from view.after(choice)
             if choice.summary is None or choice.summary.text is None or not self._over(after, frozenset()):
                 return choice
             # too much has come since: it is folded into the next one, which is begun at once
-            messages, _ = _said(view, units - found[0])
-            request = asked(messages, choice.summary.text, step.request.max_tokens, step.request.instruction)
-            yield Beside(replace(step, request=request), units, mark(units), covers)
+            yield Beside(view.key, partial(begin, found[0], choice.summary.text), covers)
             return self._without(view, tools, choice.summary)
         if self._over(view, tools) is not None:
             return self._without(view, tools, _NOT_MADE)
@@ -219,7 +224,8 @@ class Summarize(Policy):
     ) -> Generator[Effect, Any, Choice]:
         """The choice with a summary, or without, where it is none or too large."""
         text = bounded(made.text, self.max_summary_tokens) if made.text is not None else ""
-        if not text:
+        if not text:  # nothing of it fits
+            made = made if made.text is None else made.failed("NoText")
             return self._without(view, tools, made)
         choice = Choice(
             units | tools,
@@ -291,7 +297,7 @@ def _said(view: View, units: AbstractSet[int]) -> tuple[Sequence[Message], str |
 
 def _weight(summary: str | None) -> int:
     """Tokens of a summary as it stands in the history."""
-    return estimate(framed(summary or ""))
+    return estimate(framed(summary)) if summary is not None else 0
 
 
 def _count(view: View, going: AbstractSet[int]) -> int:

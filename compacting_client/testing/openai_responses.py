@@ -88,9 +88,11 @@ class OpenAIResponses(OpenAIChat):
 
         yield numbered("response.created", response={**answer, "status": "in_progress", "output": [], "usage": None})
         for place, item in enumerate(answer["output"]):
-            yield numbered("response.output_item.added", output_index=place, item={**item, "content": []})
+            empty = {**item, "content": []} if "content" in item else item
+            yield numbered("response.output_item.added", output_index=place, item=empty)
             for index, part in enumerate(items(item.get("content"))):
                 where = {"item_id": item["id"], "output_index": place, "content_index": index}
+                yield numbered("response.content_part.added", part={**table(part), "text": ""}, **where)
                 for piece in fragments(str(table(part).get("text") or "")):
                     yield numbered("response.output_text.delta", delta=piece, logprobs=[], **where)
             yield numbered("response.output_item.done", output_index=place, item=item)

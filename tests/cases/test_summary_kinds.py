@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from compacting_client import ConfigError, Summarize, compacting, control
+from compacting_client import Summarize, compacting, control
 from compacting_client.core.summaries import FRAME, framed
 from compacting_client.core.tokens import estimate
 from compacting_client.testing import Failure, Provider
@@ -281,10 +281,15 @@ def test_a_summary_that_is_appended_to_for_ever_stays_bounded(api: str, word: st
 def test_no_summary_is_a_system_message_among_the_others(
     api: str, place: Callable[[Body], Body], line: MakeLine
 ) -> None:
-    """The role of the system is refused in clear words; as a user's text it makes no system message."""
+    """In the system role it stands where the provider keeps the system prompt, in front of all; as a user's text it makes no system message."""
     body = place(body_of("122", api))
-    with pytest.raises(ConfigError, match="summary_role"):
-        policy_of("122", Writer())
+    asked = line(api, policy_of("122", Writer())).send(body)
+    assert asked.statuses == [200]
+    assert not judged(api, asked.left, body) - judged(api, body, body)
+    assert not [m for m in asked.messages[1:] if m["role"] == "system"]
+    front = asked.left.get("system") or asked.messages[0]
+    assert asked.report.summary == "They spoke."
+    assert "They spoke." in str(front)
     trip = line(api, policy_of("122", Writer(), summary_role="user")).send(body)
     assert_summed(trip)
     assert not [m for m in trip.messages if m["role"] == "system"]

@@ -2,7 +2,9 @@
 
 import asyncio
 import gc
+import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -309,3 +311,34 @@ def test_the_end_of_a_loop_and_of_the_process_waits_for_nothing(way: str) -> Non
     program = [sys.executable, "-W", "error", "-W", "ignore::ResourceWarning", "-c", code]
     done = subprocess.run(program, env=environment, capture_output=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr.decode()) == (0, b"done\n", "")
+
+
+async def test_conversations_that_open_alike_each_get_their_own() -> None:
+    """Thirty at once on one client, all beginning with the same greeting: each is summarised once, and no word of another is sent."""
+    asked: list[str] = []
+
+    async def echo(request: Any) -> str:
+        asked.append(request.prompt)
+        await asyncio.sleep(0.02)
+        return " ".join(re.findall(r"SECRET-\d\d", request.prompt)[:1])
+
+    def history(number: int, turns: int) -> Messages:
+        pairs = [("user", "Hi"), ("assistant", "Hello! How can I help?")]
+        for n in range(turns):
+            pairs += [("user", f"SECRET-{number:02}, day {n}: " + "wind " * 9), ("assistant", f"Day {n} noted.")]
+        return [{"role": role, "content": text} for role, text in [*pairs, ("user", f"SECRET-{number:02}, and now?")]]
+
+    policy = Summarize(summarizer=echo, max_messages=20, keep_recent=4, background=True)
+    with Provider() as provider:
+        async with compacting(openai.AsyncOpenAI(base_url=provider.openai_url, api_key="k"), policy) as client:
+
+            async def talk_on(number: int) -> None:
+                for turns in (9, 10):
+                    await client.chat.completions.create(model="m", messages=history(number, turns))  # type: ignore[arg-type]
+                    await asyncio.sleep(0.3)
+
+            await asyncio.gather(*map(talk_on, range(30)))
+        bodies = [json.dumps(request.body) for request in provider.requests]
+    assert all(len(set(re.findall(r"SECRET-\d\d", body))) == 1 for body in (*bodies, *asked))
+    assert len(asked) == 30
+    assert sum("earlier_conversation" in body for body in bodies) == 30

@@ -296,3 +296,37 @@ def test_a_summariser_that_says_too_long_is_asked_in_parts(sdk: Sdk, awaited: bo
     assert [request.status for request in calls] == [400, *[200] * (len(calls) - 1)]
     assert len(calls) > 2
     assert report.summary == "They keep a ship's log."
+
+
+SYSTEMS: dict[str, Any] = {
+    "openai": lambda client, items: client.chat.completions.create(
+        model="gpt-5-mini", messages=[{"role": "system", "content": "Be brief."}, *items]
+    ),
+    "anthropic": lambda client, items: client.messages.create(
+        model="claude-sonnet-4-6", max_tokens=50, system="Be brief.", messages=items
+    ),
+    "google": lambda client, items: client.models.generate_content(
+        model="gemini-2.5-flash", contents=items, config={"system_instruction": "Be brief."}
+    ),
+    "google, extra body": lambda client, items: client.models.generate_content(
+        model="gemini-2.5-flash",
+        contents=items,
+        config={"http_options": {"extra_body": {"systemInstruction": {"parts": [{"text": "Be brief."}]}}}},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_a_summary_in_the_system_prompt_leaves_through_the_sdk(provider: Provider, name: str) -> None:
+    """Behind the caller's own, and nowhere else; the caller's arguments are as they were."""
+    sdk = SDK[name.partition(",")[0]]
+    client = compacting(sdk.client(provider), Summarize(summary_role="system"))
+    history = long_history(sdk)
+    SYSTEMS[name](client, history)
+    body = provider.requests[-1].body
+    items = body.get("messages") or body["contents"]
+    system = items[0] if sdk.name == "openai" else body.get("system") or body["systemInstruction"]
+    assert str(system).index("Be brief.") < str(system).index("They keep a ship")
+    assert str(body).count("They keep a ship") == 1
+    assert history == long_history(sdk)
+    client.close()

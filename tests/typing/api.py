@@ -35,6 +35,7 @@ from compacting_client import (
     PolicyError,
     Report,
     Reused,
+    Summarize,
     UnsupportedClientError,
     compacting,
     control,
@@ -54,6 +55,9 @@ def the_type_of_the_client_is_kept() -> None:
     assert_type(compacting(OpenAI(), 1000), OpenAI)
     assert_type(compacting(AsyncOpenAI(), DropOldest(1000)), AsyncOpenAI)
     assert_type(compacting(OpenAI(), ClearToolResults(exclude_tools=["read_*"])), OpenAI)
+    assert_type(compacting(OpenAI(), Summarize("gpt-5-nano", api_style="chat", background=True)), OpenAI)
+    assert_type(compacting(AsyncAnthropic(), Summarize(summarizer=lambda request: request.prompt)), AsyncAnthropic)
+    Summarize(summary_role="assistant")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     assert_type(compacting(AzureOpenAI(), False), AzureOpenAI)
     assert_type(compacting(AsyncAzureOpenAI(), None), AsyncAzureOpenAI)
     assert_type(compacting(Anthropic()), Anthropic)

@@ -45,7 +45,7 @@ KEYS: dict[Any, tuple[str, str, str]] = {
     ),
     ContentDropped: ("content.dropped", "debug", "first last roles tools tokens digest reason since"),
     ContentReplaced: ("content.replaced", "debug", "kind first last roles tools tokens tokens_after digest reason"),
-    ContentReused: ("content.reused", "debug", "kind age tokens_saved"),
+    ContentReused: ("content.reused", "debug", "kind age tokens_saved tool"),
     SummaryCreated: ("summary.created", "info", "tokens duration_ms model input_tokens output_tokens"),
     SummaryFailed: ("summary.failed", "warning", "error duration_ms model input_tokens output_tokens"),
     CompactionRecovered: ("compaction.recovered", "warning", "cause window"),

@@ -1,13 +1,19 @@
 """What the tests of the ledger share: loops, and a reader of what was sent."""
 
 import json
+import logging
 from collections.abc import Sequence
+from functools import cache
+from types import ModuleType
 from typing import Any
+
+import pytest
 
 from compacting_client import Policy
 from compacting_client.formats import openai_chat
 from compacting_client.report import Report
 from tests.driving import Body, history_of, leave, session
+from tests.shared import module, shared_path
 
 Message = dict[str, Any]
 
@@ -92,3 +98,29 @@ def ledger(sent: Body) -> list[Message]:
 def values(sent: Body) -> list[Any]:
     """The results in the ledger, as they are shown."""
     return [line.get("result", line.get("failed")) for line in ledger(sent) if "tool" in line]
+
+
+ABSENT = "needs ../shared, langchain-core==1.8.3 and promptise==1.10.1, the latter without its dependencies"
+
+
+@cache
+def real_view() -> ModuleType | None:
+    """The real view of promptise; None where it, langchain-core or the wrapper around both is absent."""
+    logging.getLogger("promptise").setLevel(logging.ERROR)
+    try:
+        return module(shared_path("oracles", "oracle_promptise.py"))
+    except (ImportError, pytest.skip.Exception):
+        return None
+
+
+def theirs(
+    reference: ModuleType, messages: list[Message], scope: str, **settings: Any
+) -> tuple[str, list[Message], list[Any], str]:
+    """The scope in force, the messages that stay, the results in the ledger, and the note of the reference."""
+    view = reference.view(messages, scope=scope, compaction=reference.ContextCompaction(**settings))
+    texts = [m for m in view["messages"] if m["role"] == "system" and "\n" in m["content"]]
+    shown = next((m["content"] for m in texts if m["content"].startswith(reference.C.LEDGER_HEADER)), "")
+    note = next((m["content"] for m in texts if not m["content"].startswith(reference.C.LEDGER_HEADER)), "")
+    stay = [m for m in view["messages"] if m not in texts]
+    results = [line.partition(") = ")[2] for line in shown.split("\n")[1:]]
+    return view["scope"], stay, results, note

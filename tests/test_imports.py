@@ -96,6 +96,7 @@ def test_the_core_is_pure() -> None:
         "functools",
         "hashlib",
         "itertools",
+        "operator",
         "json",
         "math",
         "re",

@@ -188,6 +188,11 @@ class Conversation:
             return range(history.start)
         return [index for index, role in enumerate(roles) if role == SYSTEM]
 
+    @property
+    def is_read(self) -> bool:
+        """Whether the items were looked into."""
+        return "contents" in self.__dict__
+
     @cached_property
     def contents(self) -> Contents:
         """What a look into the items shows."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from functools import partial
-from itertools import chain, islice, pairwise
 from typing import Any, Protocol
 
 from compacting_client.core import calibration, imprints
@@ -13,7 +12,7 @@ from compacting_client.core.calibration import EXACT, Scale
 from compacting_client.core.conversation import OTHER, SYSTEM, Conversation, Message
 from compacting_client.core.edits import Edits, rendered, weighed
 from compacting_client.core.effects import Ask, Effect
-from compacting_client.core.plan import Plan, Stretch
+from compacting_client.core.plan import Plan, Stretch, between
 from compacting_client.core.prefix import OPENING
 from compacting_client.core.recent import Recent, Seen
 from compacting_client.core.sizes import Sizes
@@ -78,6 +77,7 @@ class Measure:
         "_beside",
         "_counter",
         "_k",
+        "_left",
         "_raw",
         "_recent",
         "_seen",
@@ -108,6 +108,7 @@ class Measure:
         self._raw: Sequence[Tokens] | None = None
         self._sizes: Sequence[Tokens] | None = None
         self._k = 1.0
+        self._left: tuple[Sequence[Stretch], Tokens] | None = None  # what was left last, and without what
         self._total: Tokens | None = None
         self._recent = recent
         self.kind: Kind = conversation.api, conversation.model, hash(tuple(beside))
@@ -152,8 +153,10 @@ class Measure:
         """Tokens of the request without the items of these stretches."""
         if not gone:
             return self.total
-        stays = pairwise([0, *chain(*gone), len(self.conversation)])
-        return self.outside + sum([sum(self.of(range(start, stop))) for start, stop in islice(stays, 0, None, 2)])
+        if self._left is None or self._left[0] != gone:
+            stays = between(gone, len(self.conversation))
+            self._left = gone, sum([sum(self.of(range(start, stop))) for start, stop in stays])
+        return self.outside + self._left[1]
 
     def _there(self, gone: Collection[int]) -> list[int]:
         absent = set(gone)
@@ -194,7 +197,7 @@ class Measure:
 
     def rescale(self, scale: Scale) -> None:
         """Go by another scale from now on."""
-        self.scale, self._sizes, self._total = scale, None, None
+        self.scale, self._sizes, self._total, self._left = scale, None, None, None
 
     def estimated(
         self, gone: Collection[int] = (), changed: Mapping[int, Tokens] | None = None
@@ -248,7 +251,7 @@ class Measure:
 
     def keep(self, states: Mapping[int, Any]) -> None:
         """Let the next request of this conversation have what was measured and digested."""
-        if self._recent is None or self._counter is not None or self._raw is None:
+        if self._recent is None or self._counter is not None or not self.conversation.is_read:
             return
         size = len(self.trace.history)
         known: Mapping[int, int] = self._seen.hashes if self._seen is not None else {}
@@ -261,7 +264,8 @@ class Measure:
             for length in lengths
         }
         kept = {each: states[each] for each in lengths if each in states}
-        raw = self._raw.found if isinstance(self._raw, Sizes) else self._raw
+        raw = self._estimated() if self._raw is None else self._raw
+        raw = raw.found if isinstance(raw, Sizes) else raw
         seen = Seen(hashes, self.trace.placed(raw), kept, self.trace.without_media())
         self._recent.keep(self.opening, seen, self._seen)
 

@@ -71,12 +71,9 @@ def folded(texts: Iterable[str]) -> str | None:
 
 
 def _candidates(conversation: Conversation) -> list[int]:
-    roles, imprints, answers = conversation.roles, conversation.contents.imprints, conversation.answers
-    return [
-        index
-        for index in conversation.history
-        if roles[index] == "user" and index not in answers and _shows_frame(imprints[index])
-    ]
+    imprints, answers = conversation.contents.imprints, conversation.answers
+    users = [index for index, role in enumerate(conversation.roles) if role == "user"]
+    return [index for index in users if _shows_frame(imprints[index]) and index not in answers]
 
 
 def _shows_frame(imprint: Any) -> bool:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
+from operator import sub
 
 from compacting_client.core.edits import NO_EDITS, Edits
 
-__all__ = ["NOTHING", "Plan", "Stretch", "kept", "runs", "stretches"]
+__all__ = ["NOTHING", "Plan", "Stretch", "between", "runs", "stretches"]
 
 Stretch = tuple[int, int]
 """[start, stop)."""
@@ -32,6 +34,10 @@ class Plan:
         """`gone` as stretches [start, stop)."""
         return stretches(self.gone)
 
+    def kept(self, size: int) -> list[int]:
+        """The indexes of the items that stay, of so many, ascending."""
+        return [index for start, stop in between(self.stretches, size) for index in range(start, stop)]
+
     def __bool__(self) -> bool:
         return bool(self.gone) or self.strip is not None or bool(self.edits)
 
@@ -39,23 +45,26 @@ class Plan:
 NOTHING = Plan()
 
 
-def kept(gone: Sequence[int], size: int) -> list[int]:
-    """The indexes of the items that stay, ascending."""
-    if not gone:
-        return list(range(size))
-    absent = set(gone)
-    return [index for index in range(size) if index not in absent]
-
-
 def stretches(places: Sequence[int]) -> list[Stretch]:
     """Places, ascending, as [start, stop)."""
-    return [(places[start], places[stop - 1] + 1) for start, stop in runs(places)]
+    ahead, found, start = [*map(sub, places, range(len(places)))], list[Stretch](), 0
+    while start < len(places):
+        stop = bisect_right(ahead, ahead[start], start)  # between neighbours nothing is left out
+        found.append((places[start], places[stop - 1] + 1))
+        start = stop
+    return found
 
 
-def runs(places: Sequence[int], kinds: Sequence[object] | None = None) -> list[tuple[int, int]]:
+def between(gone: Sequence[Stretch], size: int) -> list[Stretch]:
+    """What lies between stretches, of so many places."""
+    ends = [0, *chain(*gone), size]
+    return list(zip(ends[::2], ends[1::2], strict=True))
+
+
+def runs(places: Sequence[int], kinds: Sequence[object]) -> list[tuple[int, int]]:
     """Where in `places`, ascending, each stretch of neighbours of one kind starts and stops."""
     if not places:
         return []
     pairs = enumerate(pairwise(places), 1)
-    ends = [n for n, (one, other) in pairs if other != one + 1 or (kinds is not None and kinds[n] != kinds[n - 1])]
+    ends = [n for n, (one, other) in pairs if other != one + 1 or kinds[n] != kinds[n - 1]]
     return list(zip([0, *ends], [*ends, len(places)], strict=True))

@@ -14,7 +14,7 @@ from compacting_client.core.conversation import OTHER, SYSTEM, Contents, Convers
 from compacting_client.core.edits import rendered
 from compacting_client.core.facts import asked_in
 from compacting_client.core.imprints import Imprint
-from compacting_client.core.plan import Plan, kept
+from compacting_client.core.plan import Plan
 from compacting_client.core.tokens import dump
 from compacting_client.formats import canonical, media, overflow
 from compacting_client.formats.base import (
@@ -141,7 +141,7 @@ def _imprint(item: dict[str, Any], text: Any, role: str) -> tuple[Imprint, int |
 
 def write(plan: Plan, conversation: Conversation, body: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of `body` without the items that go; the rest are the caller's own objects."""
-    messages, stay = body[FIELD], kept(plan.gone, len(conversation))
+    messages, stay = body[FIELD], plan.kept(len(conversation))
     if not plan.edits:
         return {**body, FIELD: [messages[index] for index in stay]}
     edits, reader = plan.edits.by_item(), conversation.reader

@@ -10,7 +10,7 @@ from compacting_client.core.conversation import OTHER, SYSTEM, Contents, Convers
 from compacting_client.core.edits import rendered
 from compacting_client.core.facts import asked_in
 from compacting_client.core.imprints import Imprint
-from compacting_client.core.plan import Plan, kept
+from compacting_client.core.plan import Plan
 from compacting_client.core.tokens import dump
 from compacting_client.formats import canonical, media
 from compacting_client.formats.anthropic_messages import thinking
@@ -100,7 +100,7 @@ def write(plan: Plan, conversation: Conversation, body: Mapping[str, Any]) -> di
     start, stop = plan.strip or (0, 0)
     sent: list[Any] = []
     edits = plan.edits.by_item()
-    for index in kept(plan.gone, len(conversation)):
+    for index in plan.kept(len(conversation)):
         item = messages[index]
         if start <= index < stop and conversation.roles[index] == "assistant":
             item = _stripped(item)

@@ -11,7 +11,7 @@ from compacting_client.core.conversation import OTHER, SYSTEM, Contents, Convers
 from compacting_client.core.edits import rendered
 from compacting_client.core.facts import asked_in
 from compacting_client.core.imprints import Imprint
-from compacting_client.core.plan import Plan, kept
+from compacting_client.core.plan import Plan
 from compacting_client.core.tokens import dump
 from compacting_client.formats.base import Asked, Unreadable, Usage, as_dict, get, given
 from compacting_client.formats.gemini_contents.parts import camel, field, is_known, kind_of, media_tokens, parts_of
@@ -74,7 +74,7 @@ def write(plan: Plan, conversation: Conversation, body: Mapping[str, Any]) -> di
     """A copy of `body` without the contents that go; the rest are the caller's own objects."""
     contents, edits, reader = _contents(body), plan.edits.by_item(), conversation.reader
     sent: list[Any] = []
-    for index in kept(plan.gone, len(conversation)):
+    for index in plan.kept(len(conversation)):
         item = conversation.items[index] if index in edits else contents[index]  # a content may be a mere string
         sent.extend(rendered(reader, item, edits.get(index)))
     written = {**body, FIELD: sent}

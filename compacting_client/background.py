@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ __all__ = ["Background"]
 
 _CONVERSATIONS, _EACH = 1_000, 100
 """So many are held at most; conversations that open alike share what is held for each."""
+_MOMENT = 1.0  # seconds that closing a client may take for all threads together
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +59,15 @@ class Background:
         return (mine.units, mine.call.told(attempts)) if mine is not None and over else None
 
     def end(self) -> list[asyncio.Future[None]]:
-        """Forget all, and cancel what is under way; what async clients have to await."""
+        """Forget all, and cancel what is under way; what async clients have to await.  Threads have a moment to end by themselves."""
         with self._lock:
-            jobs = [job for each in self._jobs.values() for job in each]
+            calls = [job.call for each in self._jobs.values() for job in each]
             self._jobs.clear()
-        return [future for job in jobs if (future := job.call.end()) is not None]
+        until = time.monotonic() + _MOMENT
+        for call in calls:
+            if isinstance(call, Call):
+                call.settle(until - time.monotonic())
+        return [future for call in calls if (future := call.end()) is not None]
 
     async def aend(self) -> None:
         """`end`, until all is over."""

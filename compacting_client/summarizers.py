@@ -87,6 +87,11 @@ class Call:
     def end(self) -> None:
         """Nobody wants it any more.  A thread cannot be stopped: it ends with its function, and does not keep the process."""
 
+    def settle(self, seconds: float) -> None:
+        """Let it come to its end, for so many seconds at most."""
+        if self._thread is not threading.current_thread():
+            self._thread.join(max(0.0, seconds))
+
 
 class AsyncCall:
     """The same in a task.  It ends with its loop."""

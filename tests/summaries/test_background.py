@@ -210,6 +210,27 @@ def test_a_model_is_asked_beside_the_requests(sdk: Sdk, awaited: bool) -> None:
         assert "They keep a ship" in str([request.body for request in provider.requests[-2:]])
 
 
+def test_closing_a_sync_client_lets_its_threads_end() -> None:
+    """One that is nearly done is over when `close()` returns; one that is not is left to itself."""
+
+    def threads() -> list[threading.Thread]:
+        return [thread for thread in threading.enumerate() if thread.name == "compacting_client.summarizer"]
+
+    quick, stuck = Slow(), Slow()
+    settled()
+    with Provider() as provider:
+        for slow, left in ((quick, 0), (stuck, 1)):
+            inner = openai.OpenAI(base_url=provider.openai_url, api_key="k")
+            client = compacting(inner, Summarize(summarizer=slow, max_messages=20, background=True))
+            client.chat.completions.create(model="m", messages=talk(12))  # type: ignore[arg-type]
+            assert len(threads()) == 1
+            threading.Timer(0.1, quick.let.set).start()
+            client.close()
+            assert len(threads()) == left
+    stuck.let.set()
+    settled()
+
+
 async def test_closing_the_client_cancels_what_is_under_way() -> None:
     """The task is told, and over before `close()` returns; none is left."""
     begun, ended = asyncio.Event(), list[str]()

@@ -6,7 +6,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from compacting_client.core.conversation import Conversation
 from compacting_client.core.imprints import Imprint
@@ -140,8 +140,16 @@ def _marked(roles: Sequence[str], texts: Sequence[Imprint]) -> array[int]:
     return array("q", map(hash, zip(roles, texts, strict=True)))
 
 
+def _is_plain(said: Any) -> bool:
+    match said:
+        case tuple() if len(cast("tuple[Any, ...]", said)) == 2:
+            role, text = cast("tuple[Any, Any]", said)
+            return type(role) is type(text) is str
+        case _:
+            return False
+
+
 def _hash(said: Any, answered: Sequence[int]) -> int:
     """The hash of what an item says: the same for all spellings of a plain text."""
-    plain = len(said) == 2 and type(said) is tuple and type(said[0]) is type(said[1]) is str
-    hashed = hash(said if plain else dump(said))
+    hashed = hash(said if _is_plain(said) else dump(said))
     return hash((hashed, *answered)) if answered else hashed

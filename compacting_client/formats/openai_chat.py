@@ -110,7 +110,7 @@ def _look(items: Sequence[dict[str, Any]], texts: Sequence[Any], roles: Sequence
         if role == "tool":
             call = item.get("tool_call_id")
             # most results are plain: what `_imprint` says of those, in place
-            if len(item) == 3 and type(text) is type(call) is str and item["role"] == "tool":
+            if len(item) == 3 and type(text) is str and type(call) is str and item["role"] == "tool":
                 answers[index] = (call,)
                 imprints[index] = (text, call)
                 continue
@@ -119,7 +119,7 @@ def _look(items: Sequence[dict[str, Any]], texts: Sequence[Any], roles: Sequence
             calls[index] = asked
         if role == OTHER or (type(text) is list and _has_unknown_part(cast("list[Any]", text))):
             fixed.add(index)
-        if (text is None or type(text) is str) and "audio" not in item:
+        if (text is None or isinstance(text, str)) and "audio" not in item:
             imprints[index] = dump(item)
             continue
         imprints[index], tokens = _imprint(item, text, role)

@@ -62,11 +62,12 @@ class Sizes(Sequence[float]):
 
     def _count_from(self, start: int) -> None:
         """Count all from `start` to what is counted behind it."""
-        stop, self._since = self._since, start
-        self.found[start:stop] = self._count(self._imprints[start:stop], self._roles[start:stop])
+        stop = self._since
+        sizes = list(self._count(self._imprints[start:stop], self._roles[start:stop]))
         for index, tokens in self._media.items():
             if start <= index < stop:
-                self.found[index] += tokens
+                sizes[index - start] += tokens
+        self.found[start:stop], self._since = sizes, start  # at once: a report may be read by several threads
 
     def _count_each(self, indexes: Sequence[int]) -> None:
         imprints, roles, found, media = self._imprints, self._roles, self.found, self._media

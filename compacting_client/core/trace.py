@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any, TypeVar, cast
 
 from compacting_client.core.conversation import Conversation
@@ -18,6 +16,8 @@ __all__ = ["Trace"]
 
 T = TypeVar("T")
 
+_AT_ONCE = 256  # positions that are hashed together: of a history, several beginnings are asked for
+
 
 class Trace:
     """The imprints of a conversation by position: positions count the items that are no system messages (DESIGN 4: a clock in the system
@@ -29,23 +29,21 @@ class Trace:
     def __init__(self, conversation: Conversation) -> None:
         self.conversation, self.history = conversation, conversation.history
         self._sent: dict[int, int] = {}
-
-    @cached_property
-    def _marks(self) -> tuple[array[int], list[int]]:
-        """A hash of what each position sends; and the positions that are more than a text."""
-        texts, roles = self.texts()
-        marks = _marked(roles, texts)
-        more = [place for place, text in enumerate(texts) if type(text) is not str]
-        for place in more:
-            if type(texts[place]) is bytes:  # a text and the same bytes have one hash
-                marks[place] ^= 1
-        return marks, more
+        self._chunks: list[int] = []
 
     def sent(self, length: int) -> int:
         """A hash of what the first positions send: imprints hold all of it but the data of media."""
         if length not in self._sent:
-            self._sent[length] = hash(self._marks[0][:length].tobytes())
+            whole = length // _AT_ONCE
+            while len(self._chunks) < whole:
+                start = len(self._chunks) * _AT_ONCE
+                self._chunks.append(self._chunk(start, start + _AT_ONCE))
+            self._sent[length] = hash((*self._chunks[:whole], self._chunk(whole * _AT_ONCE, length)))
         return self._sent[length]
+
+    def _chunk(self, start: int, stop: int) -> int:
+        texts, roles = self.texts(start, stop)
+        return hash((tuple(texts), tuple(map(type, texts)), tuple(roles)))  # a text and the same bytes have one hash
 
     def placed(self, values: Sequence[T], start: int = 0, stop: int | None = None) -> Sequence[T]:
         """Those of `values`, one for each item, that belong to the positions [start, stop)."""
@@ -97,23 +95,20 @@ class Trace:
 
     def hashed(self, start: int, stop: int) -> bytes:
         """The same in hashes of this process: texts keep theirs, so it costs next to nothing."""
-        if start == 0 and stop <= OPENING:
-            texts, roles = self.opening(stop)
-            hashes, more = _marked(roles, texts), list(range(len(texts)))
-        else:
-            (marks, odd), (texts, _) = self._marks, self.texts(start, stop)
-            hashes, more = marks[start:stop], odd[bisect_left(odd, start) : bisect_left(odd, stop)]
+        texts, roles = self.opening(stop) if start == 0 and stop <= OPENING else self.texts(start, stop)
+        hashes = array("q", map(hash, zip(roles, texts, strict=True)))
         conversation = self.conversation
         position = conversation.exchanges.position if stop > OPENING else {}
-        for place in more:
-            text, index = texts[place - start], self.history[place]
-            if type(text) is tuple:
+        for place in [place for place, text in enumerate(texts) if type(text) is not str]:
+            text, index = texts[place], self.history[start + place]
+            if type(text) is tuple:  # most results are plain: what `_meant` says of those, in place
                 hashed = hash(("tool", text[0]))
-                hashes[place - start] = hash((hashed, *position[index])) if index in position else hashed
-            elif type(text) is bytes:
+                hashes[place] = hash((hashed, *position[index])) if index in position else hashed
+            else:
                 said = conversation.reader.meaning(conversation.items[index])
+                # an assistant answers only its own server tools
                 answered = position.get(index, ()) if conversation.roles[index] != "assistant" else ()
-                hashes[place - start] = _hash(said, answered)
+                hashes[place] = _hash(said, answered)
         return hashes.tobytes()
 
     def meaning(self, index: int) -> Any:
@@ -134,10 +129,6 @@ class Trace:
         # an assistant answers only its own server tools, and a look at the opening alone pairs nothing
         answers = conversation.roles[index] != "assistant"
         return said, conversation.exchanges.position.get(index, ()) if answers else ()
-
-
-def _marked(roles: Sequence[str], texts: Sequence[Imprint]) -> array[int]:
-    return array("q", map(hash, zip(roles, texts, strict=True)))
 
 
 def _is_plain(said: Any) -> bool:

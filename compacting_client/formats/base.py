@@ -214,35 +214,34 @@ def kind(block: Any) -> str:
 
 
 class Glance:
-    """Whether messages of these contents are no more than so many tokens; None where it takes a look at each to say.
+    """Whether messages of these contents are no more than so many tokens; None where it takes a look at each to say.  It is not done twice.
 
     UTF-8 is never shorter than UTF-16, in which the estimate counts, and what is rounded up is less than a token for each; a text has at least
     as many UTF-16 units as it has characters.
     """
 
-    __slots__ = ("_contents", "_items", "_least", "_most")
+    __slots__ = ("_contents", "_found", "_items")
 
     def __init__(self, items: Sequence[Mapping[str, Any]], contents: Sequence[Any]) -> None:
         self._items, self._contents = items, contents
-        self._most: float | None = None
-        self._least: float | None = None
+        self._found: tuple[float, float] | None = None
 
     def __call__(self, tokens: float) -> bool | None:
         """Whether they surely are, or surely are not."""
-        if self._least is not None and self._least > tokens:
-            return False
+        if self._found is None:
+            self._found = self._bounds(tokens)
+        least, most = self._found
+        return False if least > tokens else True if most <= tokens else None
+
+    def _bounds(self, tokens: float) -> tuple[float, float]:
+        """What they are at least and at most: the one that is worth finding out."""
         contents = self._contents
-        step = max(1, len(contents) // 64)
         if not set(map(type, contents)) <= _TEXT:
-            return None
-        if (
-            sum([len(text) for text in contents[::step] if text]) * step > 4 * tokens
-        ):  # that serialising them will not do
-            self._least = sum([len(text) for text in contents if text]) / 4 - 1
-            return False if self._least > tokens else None
-        if self._most is None:
-            self._most = self._serialised()
-        return True if self._most <= tokens else None
+            return -math.inf, math.inf
+        step = max(1, len(contents) // 64)
+        if sum([len(text) for text in contents[::step] if text]) * step > 4 * tokens:
+            return sum([len(text) for text in contents if text]) / 4 - 1, math.inf
+        return -math.inf, self._serialised()
 
     def _serialised(self) -> float:
         """Their JSON, made once."""

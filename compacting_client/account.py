@@ -185,14 +185,14 @@ def summary_told(outcome: Outcome, request_id: str) -> list[Event]:
     return told
 
 
-def unused_summary(outcome: Outcome) -> Generator[Effect, Any, None]:
-    """A summary that was made, and that the request does not leave with, is told as failed, and not made again at once."""
+def unused_summary(outcome: Outcome, *, preview: bool) -> Generator[Effect, Any, None]:
+    """A summary that was made, and that the request does not leave with, is told as failed, and not made again at once.  A preview makes none."""
     made = outcome.summary
     if made is not None and made.text is not None and (outcome.choice is None or outcome.choice.summary is not made):
         outcome.summary = made.failed(outcome.rejected[0][0][0] if outcome.rejected else LARGER)
         yield Unused(outcome.known.key)
     if made is not None and not outcome.plan and outcome.reason is None:
-        outcome.reason = "no summary"
+        outcome.reason = "a summary would be made" if preview else "no summary"
 
 
 def memory_failed(error: Exception, request_id: str, instead: str) -> CompactionRejected:

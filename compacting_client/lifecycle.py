@@ -129,7 +129,7 @@ class _Request:
             if self.policy is not None and self.report.reason is None:
                 self.question = self._question(self.policy)
                 self.outcome = yield from compaction(self.question)
-                yield from account.unused_summary(self.outcome)
+                yield from account.unused_summary(self.outcome, preview=self.session.previews())
                 self.session.answers.expect(self.report, (yield from self.policy.known(self.outcome.conversation)))
                 yield from recovery.ahead(self)
                 account.fill(self.report, self.outcome, self.policy.budget)

@@ -66,8 +66,8 @@ class Settings:
             function(name, getattr(self, name), async_client=self.is_async)
         if self.policy is not None and self.policy.is_async and not self.is_async:
             raise ConfigError(
-                f"the policy {self.policy.name} is async, but the client is not: nobody would await it; "
-                "write a plain function (trim in the place of atrim), or wrap the SDK's async client"
+                f"the policy {self.policy.name} is async, but the client is not: nobody would await it; write a plain function "
+                "(trim in the place of atrim, a plain summarizer), or wrap the SDK's async client"
             )
         for name in ("log_content", "recover", "strict"):
             flag(name, getattr(self, name))
@@ -75,7 +75,9 @@ class Settings:
             raise ConfigError(f'on_unfit must be "send" or "raise", not {self.on_unfit!r}')
         is_store = isinstance(self.memory, Store)  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
         if not is_store or isinstance(self.memory, type):
-            raise ConfigError(f"memory must be a store such as memory.InProcess(), or None, not {self.memory!r}")
+            raise ConfigError(
+                f"memory must be a store such as memory.InProcess() or memory.File('cuts.db'), or None, not {self.memory!r}"
+            )
         if any(is_async(getattr(self.memory, name, None)) for name in _STORED):
             raise ConfigError(
                 f"memory must have plain methods, not async ones (async clients run them in a thread): {self.memory!r}"
@@ -93,8 +95,9 @@ def policy_of(value: Any) -> Policy | None:
     if isinstance(value, Policy):
         return value
     if value is True or isinstance(value, type):
+        call = f": call it, {value.__name__}(...)" if isinstance(value, type) and issubclass(value, Policy) else ""
         raise ConfigError(
-            f"policy must be a policy such as DropOldest(60_000), a number of tokens, a function, None, or False, not {value!r}"
+            f"policy must be a policy such as DropOldest(60_000), a number of tokens, a function, None, or False, not {value!r}{call}"
         )
     if isinstance(value, (int, float)):
         try:

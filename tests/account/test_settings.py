@@ -74,6 +74,7 @@ def test_what_is_no_policy(chat: openai.OpenAI, value: Any) -> None:
     with pytest.raises(ConfigError, match="policy must be a policy such as DropOldest") as error:
         compacting(chat, value)
     assert repr(value) in str(error.value)
+    assert ("call it, DropOldest(...)" in str(error.value)) == (value is DropOldest)
 
 
 FLAGS = [(name, value) for name in ("log_content", "recover", "strict") for value in (0, 1, None, "yes")]
@@ -87,7 +88,7 @@ OTHERS: list[tuple[str, Any, str]] = [
     *[(name, value, "must be a function or None, not") for name, value in FUNCTIONS],
     *[("on_unfit", value, 'must be "send" or "raise", not') for value in (None, "Send", "drop", True, ["send"])],
     *[
-        ("memory", value, "must be a store such as memory.InProcess(), or None, not")
+        ("memory", value, "must be a store such as memory.InProcess() or memory.File('cuts.db'), or None, not")
         for value in (7, "sqlite", {}, object(), memory.InProcess, memory)
     ],
     *[("windows", value, "must be a mapping such as") for value in (7, "gpt-5", [("gpt-5", 1)])],

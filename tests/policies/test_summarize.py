@@ -265,11 +265,12 @@ def test_a_summariser_that_uses_the_wrapped_client_does_not_recurse() -> None:
 
 
 def test_a_preview_asks_nobody() -> None:
-    """A preview shows the fallback, and the next request makes the summary."""
+    """A preview shows the fallback and says so, and the next request makes the summary."""
     writer, events = Writer(), list[Any]()
     with Provider() as provider, openai.OpenAI(base_url=provider.openai_url, api_key="k") as inner:
         client = compacting(inner, Summarize(summarizer=writer), on_event=events.append)
-        control(client).preview(client.chat.completions.create, model="m", messages=talk(20))
+        preview = control(client).preview(client.chat.completions.create, model="m", messages=talk(20))
+        assert preview.reason == "a summary would be made"
         assert not writer.asked
         client.chat.completions.create(model="m", messages=talk(20))  # type: ignore[arg-type]
         assert sum(isinstance(event, SummaryCreated) for event in events) == len(writer.asked) == 1

@@ -210,12 +210,13 @@ class Summarize(Policy):
         if found is not None:
             choice = yield from self._used(view, found[0], tools, found[1])
             after = yield from view.after(choice)
-            if choice.summary is None or choice.summary.text is None or not self._over(after, frozenset()):
-                return choice
+            over = self.token_budget is not None and after.exceeds(self.token_budget)
+            if choice.summary is None or choice.summary.text is None or not over:
+                return choice  # what is still too many messages is the next one's
             # too much has come since: it is folded into the next one, which is begun at once
             yield Beside(view.key, partial(begin, found[0], choice.summary.text), covers)
             return self._without(view, tools, choice.summary)
-        if self._over(view, tools) is not None:
+        if self.token_budget is not None and view.total - view.weight(tools) > self.token_budget:
             return self._without(view, tools, _NOT_MADE)
         return Choice(tools, "tool_results", why="summary under way")
 

@@ -106,6 +106,27 @@ def test_above_the_limit_the_request_is_cut_for_now_and_no_second_summary_is_beg
     assert all(f"FACT-{n} " in shown[0] + shown[1] + str(sent) for n in range(30))
 
 
+def test_one_that_comes_late_is_used_and_the_rest_is_the_next_ones() -> None:
+    """Ten turns came while it was made, more messages than the limit: it stands for what it was made of, and the next one folds it in."""
+    slow, events = Slow(), EventCapture()
+    state = session(Summarize(summarizer=slow, max_messages=10, keep_recent=3, background=True), on_event=events)
+    for _ in range(2):
+        assert (
+            leave(state, openai_chat, to_chat(talk(6)))[1].reason == "summary under way"
+        )  # above the limit, and no budget
+    slow.let.set()
+    settled()
+    sent, report = leave(state, openai_chat, to_chat(talk(16)))
+    assert report.summary == "They keep a log."
+    assert 10 < len(sent["messages"]) < 31
+    leave(state, openai_chat, to_chat(talk(16)))
+    settled()
+    sent, report = leave(state, openai_chat, to_chat(talk(16)))
+    assert len(sent["messages"]) <= 10
+    assert [request.previous for request in slow.asked] == [None, "They keep a log."]
+    assert "summary.failed" not in events.names
+
+
 def test_a_failure_beside_the_requests_costs_an_event_and_a_pause() -> None:
     """Told with the next request; five requests go without a new try."""
     slow, events = Slow(RuntimeError("SECRET")), EventCapture()

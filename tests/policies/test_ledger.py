@@ -344,3 +344,17 @@ def test_its_time_is_linear(policy: Ledger) -> None:
         return best
 
     assert taken(5_000) < 40 * taken(500)
+
+
+@pytest.mark.parametrize("argument", ["1234567890123456789012{}", "0.1000000000000000{}", "90071992547409{}"])
+def test_calls_that_differ_in_the_last_of_many_digits_have_a_line_each(argument: str) -> None:
+    """An account number is no float."""
+    messages = [user("Q")]
+    for n in range(10, 18):
+        asked = call(f"c{n}")
+        asked["function"]["arguments"] = f'{{"account": {argument.format(n)}}}'
+        messages += [asks(asked), gives(f"c{n}", f"balance {n}: {n * 17}")]
+    sent, _ = ours(Ledger("ledger"), messages)
+    assert values(sent) == [f"balance {n}: {n * 17}" for n in range(10, 17)]
+    line = next(text for text in sent["messages"][0]["content"].split("\n") if '"balance 12' in text)
+    assert f'"arguments":{{"account":{argument.format(12)}}}' in line

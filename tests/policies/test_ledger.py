@@ -358,3 +358,14 @@ def test_calls_that_differ_in_the_last_of_many_digits_have_a_line_each(argument:
     assert values(sent) == [f"balance {n}: {n * 17}" for n in range(10, 17)]
     line = next(text for text in sent["messages"][0]["content"].split("\n") if '"balance 12' in text)
     assert f'"arguments":{{"account":{argument.format(12)}}}' in line
+
+
+def test_lines_go_where_the_budget_is_met_but_not_a_tenth_of_it_is_free() -> None:
+    """A long question leaves room for some lines only: they are the newest, and the request fits."""
+    messages = [user("word " * 500), *loop(60, size=300)]
+    least = ours(Ledger(max_tokens=1), [*messages[:1], *messages[-2:]])[1].tokens_before
+    for budget in range(least + 80, least + 300, 20):
+        sent, report = ours(Ledger(max_tokens=budget), messages)
+        assert report.fits
+        assert least < report.tokens_after <= budget
+        assert [line["arguments"]["id"] for line in ledger(sent) if "tool" in line][-1:] in ([], [58])

@@ -120,8 +120,12 @@ class Control(Generic[ClientT]):
         """The calls of a response whose result the history of its request has already: call id -> the result, and its age in requests.
 
         Under a policy with `reuse_results`, for the tools that it names: the last result of the same tool with equal arguments in the current
-        run that did not fail.  Calls of the same response do not answer each other.  Of a stream, once it was read.  Each is told once, as
-        `content.reused`; the application then answers the call with ``content``, and need not run the tool.
+        run that did not fail.  Calls of the same response do not answer each other.  Each is told once, as `content.reused`; the application
+        then answers the call with ``content``, and need not run the tool.
+
+        A call without an id (Gemini, mostly) has ``call_<n>`` for one: it is the n-th call of the response, from 0.  Calls that share an id are
+        left out.  ``response`` is what the call returned, as for `report_for`; a stream or stream helper itself, once it was read, not its
+        chunks, nor the object that ``get_final_completion()`` or ``get_final_message()`` makes of them: for those it is empty.
         """
         return reusable(self._session, response)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+from collections import Counter
 from typing import Any
 
 import orjson
@@ -28,9 +29,11 @@ def reusable(session: Session, response: Any) -> dict[str, Reused]:
     found: dict[str, Reused] = {}
     if report is None or answer is None:
         return found
-    for call, tool, arguments in answer.calls():
+    calls = list(answer.calls())
+    times = Counter(call for call, _, _ in calls)
+    for call, tool, arguments in calls:
         reused = answer.known.get(key_of(tool, arguments))
-        if reused is not None:
+        if reused is not None and times[call] == 1:  # of two calls with one id nobody could say which is meant
             found[call] = reused
             if call not in answer.told:
                 answer.told.add(call)

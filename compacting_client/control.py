@@ -133,7 +133,9 @@ class Control(Generic[ClientT]):
         """`function`, a tool, sync or async, that returns the known result of a call instead of running it again; else it runs.
 
         By the last request of this thread or task, as `reusable`; for loops of your own, tool runners, and automatic function calling.  `name`
-        is the tool's, where it is not that of the function.  Raises ConfigError for what is no function.
+        is the tool's, where it is not that of the function.  The history has results as text: a known one is given as the function's return
+        annotation says; one that does not fit it is not used, and the function runs.  Without an annotation it is given as what the wrapped
+        function returned for the same call before, else as the history has it.  Raises ConfigError for what is no function.
         """
         wrapped: FunctionT = reusing(self._session, function, name)
         return wrapped

@@ -369,3 +369,18 @@ def test_lines_go_where_the_budget_is_met_but_not_a_tenth_of_it_is_free() -> Non
         assert report.fits
         assert least < report.tokens_after <= budget
         assert [line["arguments"]["id"] for line in ledger(sent) if "tool" in line][-1:] in ([], [58])
+
+
+def test_a_value_that_is_out_of_date_goes_at_once_or_with_the_next_step() -> None:
+    """In scope "ledger" no call has two values; in "auto" the prompt grows at its end between two steps, however often calls repeat."""
+    messages = [user("Q"), *(message for n in range(30) for message in hop(f"c{n}", f"value {n}", id=n % 4))]
+    strict, calm = session(Ledger("ledger")), session(Ledger())
+    before, kept = "", 0
+    for size in range(13, len(messages) + 1, 2):
+        sent, _ = ours(Ledger("ledger"), messages[:size], strict)
+        newest = json.loads(messages[size - 2]["tool_calls"][0]["function"]["arguments"])
+        assert newest not in [line["arguments"] for line in ledger(sent)]
+        assert len(ledger(sent)) == 3
+        text = json.dumps(ours(Ledger(), messages[:size], calm)[0]["messages"])
+        kept, before = kept + text.startswith(before[:-1]), text
+    assert kept >= 12

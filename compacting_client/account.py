@@ -277,8 +277,9 @@ def _edited(outcome: Outcome, indexes: Iterable[int], request_id: str) -> list[C
     found: list[ContentReplaced] = []
     for index in indexes:
         edit, facts, after = outcome.plan.edits.by_item()[index], _facts(outcome, (index,)), outcome.edited[index]
-        messages: tuple[Any, ...] = tuple(facts["messages"][part] for part in sorted(edit.parts))
-        messages += tuple(message for message in facts["messages"] if edit.emptied and message.get("tool_calls"))
+        there = dict(enumerate(facts["messages"]))  # fewer, where the caller has emptied its own message since
+        messages: tuple[Any, ...] = tuple(there[part] for part in sorted(edit.parts) if part in there)
+        messages += tuple(message for message in there.values() if edit.emptied and message.get("tool_calls"))
         kind, reason = ("shortened" if edit.parts else "extended"), "decided by the policy"
         if (edit.parts or edit.emptied) and edit.parts.keys() <= edit.cleared:
             kind, reason = "cleared", "older tool result"

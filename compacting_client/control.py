@@ -120,8 +120,12 @@ class Control(Generic[ClientT]):
         """The calls of a response whose result the history of its request has already: call id -> the result, and its age in requests.
 
         Under a policy with `reuse_results`, for the tools that it names: the last result of the same tool with equal arguments in the current
-        run that did not fail.  Calls of the same response do not answer each other.  Of a stream, once it was read.  Each is told once, as
-        `content.reused`; the application then answers the call with ``content``, and need not run the tool.
+        run that did not fail.  Calls of the same response do not answer each other.  Each is told once, as `content.reused`; the application
+        then answers the call with ``content``, and need not run the tool.
+
+        A call without an id (Gemini, mostly) has ``call_<n>`` for one: it is the n-th call of the response, from 0.  Calls that share an id are
+        left out.  ``response`` is what the call returned, as for `report_for`; a stream or stream helper itself, once it was read, not its
+        chunks, nor the object that ``get_final_completion()`` or ``get_final_message()`` makes of them: for those it is empty.
         """
         return reusable(self._session, response)
 
@@ -129,7 +133,9 @@ class Control(Generic[ClientT]):
         """`function`, a tool, sync or async, that returns the known result of a call instead of running it again; else it runs.
 
         By the last request of this thread or task, as `reusable`; for loops of your own, tool runners, and automatic function calling.  `name`
-        is the tool's, where it is not that of the function.  Raises ConfigError for what is no function.
+        is the tool's, where it is not that of the function.  The history has results as text: a known one is given as the function's return
+        annotation says; one that does not fit it is not used, and the function runs.  Without an annotation it is given as what the wrapped
+        function returned for the same call before, else as the history has it.  Raises ConfigError for what is no function.
         """
         wrapped: FunctionT = reusing(self._session, function, name)
         return wrapped

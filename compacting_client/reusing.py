@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+from collections import Counter
 from typing import Any
 
-import orjson
-
-from compacting_client.core.reuse import Reused, key_of
+from compacting_client.core.reuse import Key, Reused, key_of
 from compacting_client.errors import ConfigError
 from compacting_client.events import ContentReused
 from compacting_client.report import Report
+from compacting_client.returned import Returned
 from compacting_client.session import Session
 from compacting_client.shell import arun, run
 from compacting_client.steps import Steps, Tell
@@ -28,9 +28,11 @@ def reusable(session: Session, response: Any) -> dict[str, Reused]:
     found: dict[str, Reused] = {}
     if report is None or answer is None:
         return found
-    for call, tool, arguments in answer.calls():
+    calls = list(answer.calls())
+    times = Counter(call for call, _, _ in calls)
+    for call, tool, arguments in calls:
         reused = answer.known.get(key_of(tool, arguments))
-        if reused is not None:
+        if reused is not None and times[call] == 1:  # of two calls with one id nobody could say which is meant
             found[call] = reused
             if call not in answer.told:
                 answer.told.add(call)
@@ -45,66 +47,53 @@ def reusing(session: Session, function: Any, name: str | None) -> Any:
         raise ConfigError(f"reusing() takes a function, and name= where that has none, not {function!r}")
     if not is_async(function) and _awaited(session):
         raise ConfigError(f"on_event or on_reuse is async, but {tool} is not: nobody would await them; make it async")
-    signature, returned = inspect.signature(function), _Returned()
-
+    signature, returned = inspect.signature(function), Returned(function)
     made: Any = function
 
     @functools.wraps(made)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        found = _known(session, tool, signature, args, kwargs)
+        key = _key(tool, signature, args, kwargs)
+        found = _known(session, tool, key, returned)
         if found is None:
-            return returned.noted(made(*args, **kwargs))
-        run(_steps(_event(*found)), session, _nothing, _nothing)
-        return returned.alike(found[2].content)
+            return returned.noted(key, made(*args, **kwargs))
+        run(_steps(found[0]), session, _nothing, _nothing)
+        return found[1]
 
     @functools.wraps(made)
     async def awrapped(*args: Any, **kwargs: Any) -> Any:
-        found = _known(session, tool, signature, args, kwargs)
+        key = _key(tool, signature, args, kwargs)
+        found = _known(session, tool, key, returned)
         if found is None:
-            return returned.noted(await made(*args, **kwargs))
-        await arun(_steps(_event(*found)), session, _anothing, _anothing)
-        return returned.alike(found[2].content)
+            return returned.noted(key, await made(*args, **kwargs))
+        await arun(_steps(found[0]), session, _anothing, _anothing)
+        return found[1]
 
     return awrapped if is_async(function) else wrapped
 
 
-class _Returned:
-    """What a function returns: the history has it as text, also where it was none."""
-
-    def __init__(self) -> None:
-        self._is_text = True
-
-    def noted(self, value: Any) -> Any:
-        self._is_text = isinstance(value, (str, list))
-        return value
-
-    def alike(self, content: Any) -> Any:
-        """A content as the function would have returned it."""
-        if self._is_text or not isinstance(content, str):
-            return content
-        try:
-            return orjson.loads(content)
-        except orjson.JSONDecodeError:
-            return content
-
-
-def _known(
-    session: Session, tool: str, signature: inspect.Signature, args: Any, kwargs: Any
-) -> tuple[Report, str, Reused] | None:
-    """The result of this very call in the last request of this context."""
-    report = session.last_report()
-    answer = session.answers.of(report)
-    if report is None or answer is None:
-        return None
+def _key(tool: str, signature: inspect.Signature, args: Any, kwargs: Any) -> Key | None:
+    """The call as the model makes it; None for one that the function refuses: it says itself what is wrong."""
     try:
         bound = signature.bind(*args, **kwargs)
-    except TypeError:  # the function itself says what is wrong
+    except TypeError:
         return None
     arguments: dict[str, Any] = {}
     for name, value in bound.arguments.items():
         arguments.update(value if signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD else {name: value})
-    found = answer.known.get(key_of(tool, arguments))
-    return (report, tool, found) if found is not None else None
+    return key_of(tool, arguments)
+
+
+def _known(session: Session, tool: str, key: Key | None, returned: Returned) -> tuple[ContentReused, Any] | None:
+    """The result of this very call in the last request of this context, and the event of its use; None where the function has to run."""
+    report = session.last_report()
+    answer = session.answers.of(report)
+    found = answer.known.get(key) if answer is not None and key is not None else None
+    if report is None or key is None or found is None:
+        return None
+    try:
+        return _event(report, tool, found), returned.alike(key, found.content)
+    except ValueError:  # nothing that this function returns
+        return None
 
 
 def _event(report: Report, tool: str, reused: Reused) -> ContentReused:

@@ -93,6 +93,7 @@ def test_the_core_is_pure() -> None:
         "collections",
         "contextlib",
         "dataclasses",
+        "decimal",
         "functools",
         "hashlib",
         "itertools",

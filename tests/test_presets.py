@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 
 from compacting_client import Chain, ConfigError, DropOldest, Ledger, compacting, control, memory, presets
 from compacting_client.formats import anthropic_messages, gemini_contents, openai_chat
-from compacting_client.testing import Provider
+from compacting_client.testing import Provider, Thinking, ToolCall
 from tests.bindings.support import chat, claude, provider
 from tests.driving import Body, found, history_of, leave, session
 from tests.policies.ledgers import body_of, ledger, loop, says, user
@@ -126,6 +126,34 @@ def test_options_are_those_of_the_ledger() -> None:
     for wrong in ({"scope": "auto"}, {"nonsense": 1}, {"keep_result_chars": -1}):
         with pytest.raises(ConfigError):
             presets.managed(**wrong)
+
+
+@pytest.mark.parametrize("preset", [presets.verify(), presets.managed(keep_result_chars=20)], ids=["verify", "managed"])
+def test_thinking_stays_valid_in_loops_that_have_to_wait(
+    provider: Provider, claude: anthropic.Anthropic, preset: Any
+) -> None:
+    """Signed thinking is bound to the system prompt too: the text is there from the first request on, whether or not it is remembered."""
+    client: Any = compacting(claude, preset, recover=False)
+    messages: list[Any] = []
+    request: dict[str, Any] = {"model": "claude-sonnet-5-5", "max_tokens": 3_000, "system": "Be brief."}
+    request |= {"thinking": {"type": "enabled", "budget_tokens": 1_024}}
+    request["tools"] = [{"name": "get", "input_schema": {"type": "object"}}]
+    for turn in range(3):
+        messages.append(user(f"Q{turn}"))
+        for n in range(5):
+            provider.reply(Thinking(f"hm {n}"), *([ToolCall("get", {"id": n})] if n < 4 else ["done"]))
+            answer = client.messages.create(messages=messages, **request)
+            messages.append({"role": "assistant", "content": answer.content})
+            blocks = [
+                {"type": "tool_result", "tool_use_id": b.id, "content": "r"}
+                for b in answer.content
+                if b.type == "tool_use"
+            ]
+            messages += [user(blocks)] if blocks else []
+            if (turn, n) == (0, 2):
+                control(client).forget()
+    assert {each.status for each in provider.requests} == {200}
+    assert len({json.dumps(each.body["system"]) for each in provider.requests}) == 1
 
 
 def test_through_the_real_sdks(provider: Provider, chat: openai.OpenAI, claude: anthropic.Anthropic) -> None:

@@ -50,6 +50,10 @@ class Decides(Protocol):
         """Whether a decision is needed."""
         ...
 
+    def standing(self, view: View) -> Choice | None:
+        """What it wants of every request, also where an edit of the history has to wait."""
+        ...
+
     def deciding(self, view: View) -> Generator[Effect, Any, Choice | None]:
         """What to drop, shorten and insert."""
         ...
@@ -250,13 +254,17 @@ def _chosen(question: Question, view: View) -> Generator[Effect, Any, tuple[Choi
     if not question.policy.triggered(view):
         return None, question.policy.idle
     if question.conversation.waits:
-        return None, question.conversation.waits
+        standing = view.settled(question.policy.standing(view))
+        return standing, None if standing else question.conversation.waits
     choice = view.settled((yield from question.policy.deciding(view)))
     return (choice, None) if choice else (None, choice.why if choice is not None else "nothing older")
 
 
 def _plan(outcome: Outcome, attempt: _Attempt) -> Plan:
-    """The indexes of an attempt.  On models that bind, thinking between the first change and the end of the history at the edit goes."""
+    """The indexes of an attempt.  On models that bind, thinking between the first change and the end of the history at the edit goes.
+
+    An instruction that was there before is no change; nor is one that is put in while edits wait: the loop was begun with it.
+    """
     conversation, known, choice = outcome.conversation, outcome.known, attempt.choice
     gone: set[int] = set()
     strip: tuple[int, int] | None = None
@@ -272,7 +280,9 @@ def _plan(outcome: Outcome, attempt: _Attempt) -> Plan:
     if choice:
         gone |= conversation.exchanges.items(choice.units)
         edits = edits.then(conversation, gone, choice.shortened, choice.inserted)
-    if conversation.binds and (before != (gone, edits) or strip is None) and (changes := gone | edits.places()):
+    there = edits.asked_for if conversation.waits else before[1].asked_for
+    changes = gone | edits.places(there)
+    if conversation.binds and (before != (gone, edits) or strip is None) and changes:
         strip = (min(changes) if strip is None else min(*changes, strip[0]), len(conversation))
     return Plan(tuple(sorted(gone)), _with_older_thinking(conversation, gone, strip), edits)
 

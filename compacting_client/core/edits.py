@@ -53,9 +53,10 @@ class Edits:
     def __bool__(self) -> bool:
         return bool(self.shortened or self.inserted)
 
-    def places(self) -> set[int]:
-        """The items that change, and those that text stands before."""
-        return {each.at for each in self.shortened} | {each.at for each in self.inserted}
+    def places(self, known: Collection[str] = ()) -> set[int]:
+        """The items that change, and those that text stands before, but for the instructions in `known`."""
+        texts = [each for each in self.inserted if each.side != "instruction" or each.text not in known]
+        return {each.at for each in self.shortened} | {each.at for each in texts}
 
     @property
     def system(self) -> list[str]:

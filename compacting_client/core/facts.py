@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, cast
 import orjson
 
 from compacting_client.core.conversation import Conversation, Message
+from compacting_client.core.numbers import exact
 from compacting_client.core.tokens import dump
 
 __all__ = ["Fact", "Said", "asked_in", "canonical", "facts", "matches", "said", "text_of"]
@@ -129,8 +130,8 @@ def canonical(arguments: Any) -> str:
     value = arguments
     if isinstance(arguments, str):
         try:
-            value = orjson.loads(arguments or "{}")
-        except orjson.JSONDecodeError:
+            value = exact(arguments or "{}")
+        except ValueError:
             value = arguments
     return dump(value).decode("utf-8", "replace")
 

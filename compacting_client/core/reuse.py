@@ -5,12 +5,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
-
-import orjson
+from typing import Any
 
 from compacting_client.core.conversation import Conversation
 from compacting_client.core.facts import Fact, canonical
+from compacting_client.core.numbers import exact, whole
 from compacting_client.core.tokens import dump
 
 __all__ = ["Key", "Known", "Reused", "key_of", "known", "run_of"]
@@ -52,16 +51,8 @@ def known(conversation: Conversation, facts: Iterable[Fact]) -> dict[Key, Reused
 
 def key_of(tool: str, arguments: Any) -> Key:
     """The same for equal arguments: 1 and 1.0 are one number in JSON."""
+    spelled = canonical(arguments)
     try:
-        value = orjson.loads(canonical(arguments))
-    except orjson.JSONDecodeError:
-        return tool, canonical(arguments)
-    return tool, dump(_whole(value)).decode("utf-8", "replace")
-
-
-def _whole(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _whole(each) for name, each in cast("dict[str, Any]", value).items()}
-    if isinstance(value, list):
-        return [_whole(each) for each in cast("list[Any]", value)]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+        return tool, dump(whole(exact(spelled))).decode("utf-8", "replace")
+    except (ValueError, RecursionError):
+        return tool, spelled

@@ -57,8 +57,8 @@ class Shrinking:
             if found[1] <= (goal + budget) / 2:
                 return found
         found = found or (yield from self._measured())
-        if found[1] > budget and self._least <= goal:
-            found = yield from self._omit(goal)
+        if found[1] > budget and self._least <= budget:
+            found = yield from self._omit(max(goal, (self._least + budget) / 2))
         return found
 
     def _measured(self) -> Generator[Effect, Any, tuple[Choice, float]]:

@@ -59,6 +59,10 @@ class Policy:
         """What to drop, once triggered; None where nothing can or should go."""
         raise NotImplementedError(view)
 
+    def standing(self, view: View) -> Choice | None:  # noqa: ARG002 - as above
+        """What it wants of every request, also where an edit of the history has to wait for the end of a loop; nothing for most."""
+        return None
+
     def deciding(self, view: View) -> Generator[Effect, Any, Choice | None]:
         """`choose`, or what `trim` or `atrim` makes of the messages, mended."""
         trim = self._trim()

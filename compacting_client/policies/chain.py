@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from typing import Any
 
 from compacting_client.core.conversation import Conversation
@@ -60,6 +61,14 @@ class Chain(Policy):
     def triggered(self, view: View) -> bool:
         """As soon as one of them is."""
         return any(policy.triggered(view) for policy in self._policies)
+
+    def standing(self, view: View) -> Choice | None:
+        """What each of them wants."""
+        wanted = [choice for policy in self._policies if (choice := policy.standing(view))]
+        texts = dict.fromkeys(
+            text for choice in wanted for text in choice.inserted or ()
+        )  # each has those that were there
+        return replace(wanted[0], inserted=tuple(texts)) if wanted else None
 
     def deciding(self, view: View) -> Generator[Effect, Any, Choice | None]:
         """One after the other."""

@@ -26,6 +26,10 @@ class Instruction(Policy):
         """As long as it is not there."""
         return bool(view.conversation.history) and self.text not in view.edits.asked_for
 
+    def standing(self, view: View) -> Choice | None:
+        """It: inside of a loop that began with it, its absence would be the edit, on a model that binds thinking to the system prompt."""
+        return self.choose(view) if self.triggered(view) else None
+
     def choose(self, view: View) -> Choice | None:
         """It, beside the texts that are there."""
         first = next((index for index in view.conversation.history if index not in view.gone), None)

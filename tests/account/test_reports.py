@@ -10,7 +10,7 @@ import anthropic
 import openai
 import pytest
 
-from compacting_client import KeepTurns, Report, compacting, control, estimate_tokens
+from compacting_client import ClearToolResults, KeepTurns, Report, compacting, control, estimate_tokens
 from compacting_client.testing import Provider
 from tests.bindings.support import (
     BUDGET,
@@ -213,3 +213,20 @@ def test_a_report_can_be_copied_and_written_out(chat: openai.OpenAI) -> None:
         assert early.tokens_before == late.tokens_before == report.tokens_before
         assert copy.deepcopy(report).as_dict() == pickle.loads(pickle.dumps(report)).as_dict() == report.as_dict()
         assert f"tokens_before={report.tokens_before}" in repr(report)
+
+
+def test_a_report_is_read_though_its_messages_were_emptied(claude: anthropic.Anthropic) -> None:
+    """What was cleared in a message that the caller has emptied since is told without its text."""
+    messages: list[Any] = [{"role": "user", "content": "Q"}]
+    for n in range(0, 8, 2):
+        ids = [f"toolu_{n}", f"toolu_{n + 1}"]
+        asked = [{"type": "tool_use", "id": id_, "name": "get", "input": {"id": id_}} for id_ in ids]
+        given = [{"type": "tool_result", "tool_use_id": id_, "content": "r" * 300} for id_ in ids]
+        messages += [{"role": "assistant", "content": asked}, {"role": "user", "content": given}]
+    tools = [{"name": "get", "input_schema": {"type": "object"}}]
+    client = compacting(claude, ClearToolResults(1, max_tokens=200))
+    (report,) = reports_of(client, {**claude_request(messages), "tools": tools})
+    for message in messages[1:]:
+        message["content"].clear()
+    assert {each.kind for each in report.replaced} == {"cleared"}
+    assert "r" * 300 not in json.dumps(report.as_dict())

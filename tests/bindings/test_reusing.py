@@ -182,7 +182,7 @@ def test_responses_and_streams_of_gemini(provider: Provider, gemini: genai.Clien
         assert sum(len(chunk.function_calls or ()) for chunk in response) == 2
     else:
         response = client.models.generate_content(**request)
-    assert [each.content for each in control(client).reusable(response).values()] == ["Ada"]
+    assert {call: each.content for call, each in control(client).reusable(response).items()} == {"call_1": "Ada"}
 
 
 def test_each_reuse_is_told_once(provider: Provider, chat: openai.OpenAI, caplog: pytest.LogCaptureFixture) -> None:
@@ -395,3 +395,12 @@ def test_text_that_looks_like_a_wrapped_result_is_text(provider: Provider, chat:
     provider.reply(ToolCall("look_up", {"id": 1}, id="x"))
     response = ask(client, run_so_far(hop("a", '{"result": 5}')))
     assert control(client).reusable(response)["x"].content == '{"result": 5}'
+
+
+def test_calls_that_share_an_id_are_left_out(provider: Provider, chat: openai.OpenAI) -> None:
+    """Which of them a result is for, nobody could say."""
+    client = compacting(chat, REUSE)
+    calls = [ToolCall("look_up", {"id": n}, id=id_) for n, id_ in ((1, "same"), (2, "same"), (1, "other"))]
+    provider.reply(*calls)
+    response = ask(client, run_so_far(hop("a", "Ada"), hop("b", "Bob", arguments='{"id": 2}')))
+    assert [*control(client).reusable(response)] == ["other"]

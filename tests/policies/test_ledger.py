@@ -344,3 +344,43 @@ def test_its_time_is_linear(policy: Ledger) -> None:
         return best
 
     assert taken(5_000) < 40 * taken(500)
+
+
+@pytest.mark.parametrize("argument", ["1234567890123456789012{}", "0.1000000000000000{}", "90071992547409{}"])
+def test_calls_that_differ_in_the_last_of_many_digits_have_a_line_each(argument: str) -> None:
+    """An account number is no float."""
+    messages = [user("Q")]
+    for n in range(10, 18):
+        asked = call(f"c{n}")
+        asked["function"]["arguments"] = f'{{"account": {argument.format(n)}}}'
+        messages += [asks(asked), gives(f"c{n}", f"balance {n}: {n * 17}")]
+    sent, _ = ours(Ledger("ledger"), messages)
+    assert values(sent) == [f"balance {n}: {n * 17}" for n in range(10, 17)]
+    line = next(text for text in sent["messages"][0]["content"].split("\n") if '"balance 12' in text)
+    assert f'"arguments":{{"account":{argument.format(12)}}}' in line
+
+
+def test_lines_go_where_the_budget_is_met_but_not_a_tenth_of_it_is_free() -> None:
+    """A long question leaves room for some lines only: they are the newest, and the request fits."""
+    messages = [user("word " * 500), *loop(60, size=300)]
+    least = ours(Ledger(max_tokens=1), [*messages[:1], *messages[-2:]])[1].tokens_before
+    for budget in range(least + 80, least + 300, 20):
+        sent, report = ours(Ledger(max_tokens=budget), messages)
+        assert report.fits
+        assert least < report.tokens_after <= budget
+        assert [line["arguments"]["id"] for line in ledger(sent) if "tool" in line][-1:] in ([], [58])
+
+
+def test_a_value_that_is_out_of_date_goes_at_once_or_with_the_next_step() -> None:
+    """In scope "ledger" no call has two values; in "auto" the prompt grows at its end between two steps, however often calls repeat."""
+    messages = [user("Q"), *(message for n in range(30) for message in hop(f"c{n}", f"value {n}", id=n % 4))]
+    strict, calm = session(Ledger("ledger")), session(Ledger())
+    before, kept = "", 0
+    for size in range(13, len(messages) + 1, 2):
+        sent, _ = ours(Ledger("ledger"), messages[:size], strict)
+        newest = json.loads(messages[size - 2]["tool_calls"][0]["function"]["arguments"])
+        assert newest not in [line["arguments"] for line in ledger(sent)]
+        assert len(ledger(sent)) == 3
+        text = json.dumps(ours(Ledger(), messages[:size], calm)[0]["messages"])
+        kept, before = kept + text.startswith(before[:-1]), text
+    assert kept >= 12

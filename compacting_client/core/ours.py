@@ -106,13 +106,14 @@ def _inserted(text: str | None) -> Generator[Effect, Any, list[str]]:
 
 
 def _stretches(text: str) -> Iterator[str]:
-    """From an opening of the frame to a closing, the longest first: a summary may quote either."""
+    """From each opening of the frame to the closing that follows: no summary has one in it.  From both ends of the text inwards."""
     opening, closing = FRAME
-    starts, ends = list(_places(text, opening)), [place + len(closing) for place in _places(text, closing)]
-    for start in starts:
-        for end in reversed(ends):
-            if end > start:
-                yield text[start:end]
+    last = text.rfind(closing)
+    starts = [start for start in _places(text, opening) if start < last]
+    while starts:
+        start = starts.pop(0)
+        yield text[start : text.index(closing, start) + len(closing)]
+        starts.reverse()
 
 
 def _places(text: str, part: str) -> Iterator[int]:

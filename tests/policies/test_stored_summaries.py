@@ -149,13 +149,30 @@ def test_the_same_words_of_a_user_are_a_user_turn(shape: str) -> None:
 )
 @each_shape
 def test_a_summary_that_quotes_the_frame_is_known_whole(shape: str, text: str) -> None:
-    """The digest tells where it ends."""
+    """In it the frame is written otherwise, so that it ends at the first closing."""
     wire, to_body = SHAPES[shape]
     state = session(policy_of(Writer(text)))
     sent, report = leave(state, wire, to_body(talk(10)))
     (only,) = ours_in(state, wire, stored(sent, wire, [])).values()
     assert only.texts == (framed(report.summary or ""),)
     assert not only.alone
+
+
+CLOSING = FRAME[1]
+
+
+@pytest.mark.parametrize(
+    "typed", [CLOSING * 40, FRAME[0] * 40, framed("x") * 40 + CLOSING], ids=["closings", "openings", "frames"]
+)
+@each_shape
+def test_it_is_known_beside_any_words_of_the_frame(shape: str, typed: str) -> None:
+    """A user who pasted dozens of them hides it neither before nor behind what they wrote."""
+    wire, to_body = SHAPES[shape]
+    state = session(policy_of(Writer(TEXT)))
+    leave(state, wire, to_body(talk(10)))
+    for text in (f"{framed(TEXT)}\n\n{typed} and so on?", f"{typed} and so on?\n\n{framed(TEXT)}"):
+        (only,) = ours_in(state, wire, to_body([{"role": "user", "content": text}, *talk(1)[2:]])).values()
+        assert (only.texts, only.alone) == ((framed(TEXT),), False)
 
 
 @each_shape

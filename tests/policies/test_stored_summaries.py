@@ -242,10 +242,25 @@ def test_it_is_known_for_as_long_as_its_conversation_is_used() -> None:
     state = session(policy_of(Writer(TEXT)), memory=store)
     for uses in range(20):
         leave(state, openai_chat, to_chat(talk(10)))
-        kept = [key for key in store._kept if store._kept[key][0].entry.policy == "inserted text"]
+        kept = list(store._marks)
         assert len(kept) == (1 if uses % 8 == 0 else 0)
         for key in kept:
             store.forget(key)
+
+
+def test_marks_take_no_place_of_a_conversation() -> None:
+    """As many conversations as were asked for are remembered, each with its summary, and the last summaries of all are known."""
+    store = memory.InProcess(max_conversations=4)
+    state = session(policy_of(writer := Writer(lambda _: f"text {len(writer.asked)}")), memory=store)
+    bodies = [to_chat([talk(1)[0], {"role": "user", "content": f"hello {n}"}, *talk(8)[2:]]) for n in range(4)]
+    for _ in range(3):
+        sent = [leave(state, openai_chat, body)[0] for body in bodies]
+    assert len(writer.asked) == len(store) == 4
+    assert all(ours_in(state, openai_chat, stored(each, openai_chat, [])) for each in sent)
+    for number in range(100):
+        leave(state, openai_chat, to_chat([{"role": "user", "content": f"other {number}"}, *talk(8)[2:]]))
+    assert len(store) == 4
+    assert len(store._marks) == 32
 
 
 def test_without_the_frame_nothing_is_asked() -> None:

@@ -216,6 +216,16 @@ def test_a_bound_holds_for_any_text(text: str, tokens: int) -> None:
     assert summary_of(framed(text)) == text
 
 
+def test_chats_that_begin_with_one_greeting_keep_their_summaries() -> None:
+    """A hundred in turns, each asked for once."""
+    state = session(Summarize(summarizer=(writer := Writer()), max_messages=10, keep_recent=4))
+    for more in range(3):
+        for number in range(100):
+            own = {"role": "user", "content": f"chat {number} " + "word " * 30}
+            leave(state, openai_chat, to_chat([*talk(1)[:3], own, *talk(6 + more)[2:]]))
+    assert len(writer.asked) == 100
+
+
 @pytest.mark.parametrize("role", ["user", "system"])
 @pytest.mark.parametrize("tag", ["</earlier_conversation>", "<earlier_conversation>", "</ EARLIER_Conversation >"])
 @pytest.mark.parametrize("shape", SHAPES)

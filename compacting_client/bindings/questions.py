@@ -17,7 +17,7 @@ from compacting_client.formats.base import Format, get, kind
 
 __all__ = ["CHAT", "GEMINI", "MESSAGES", "RESPONSES", "Question"]
 
-_REFUSED, _CALLED, _CUT, _SILENT = "Refusal", "ToolCall", "Truncated", "NoText"
+_REFUSED, _CALLED, _CUT, _SILENT, _BROKEN = "Refusal", "ToolCall", "Truncated", "NoText", "Unfinished"
 _OPENAI, _ANTHROPIC, _GEMINI = cast("tuple[Format, Format, Format]", (openai_chat, anthropic_messages, gemini_contents))
 
 
@@ -76,18 +76,30 @@ def _generate(model: str, prompt: str, tokens: int, seconds: float, at_home: boo
 
 
 def _answered(
-    wire: Format, response: Any, model: str, said: Sequence[Any], *, refused: bool, called: bool, cut: bool
+    wire: Format, response: Any, model: str, said: Sequence[Any], *, refused: bool, called: bool, cut: bool, ended: bool
 ) -> Answered:
-    """The texts of an answer; where there are none, or it is no answer, why."""
+    """The texts of an answer; where there are none, or it is no answer, why.
+
+    ``cut``: by a limit.  ``ended``: in a way that is known to leave a usable text: what a provider or a server calls otherwise, now or later,
+    may be half a sentence in front of an error.
+    """
     usage = wire.usage(response)
-    text = "".join(each for each in said if isinstance(each, str)).strip()
+    text = _without_thoughts("".join(each for each in said if isinstance(each, str)).strip())
     error = None
-    if refused or not text or called:
-        error = _REFUSED if refused else _CALLED if called else _CUT if cut else _SILENT
+    if refused or called or not ended or not text:
+        error = _REFUSED if refused else _CALLED if called else _CUT if cut else _SILENT if ended else _BROKEN
     found = Answered(None if error else text, model, error=error)
     return (
         found if usage is None else found._replace(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
     )
+
+
+def _without_thoughts(text: str) -> str:
+    """A text without the thoughts that a server of open models left in front of it, whose opening some chat templates write themselves."""
+    thoughts, closing, rest = text.partition("</think>")
+    if closing and (thoughts.startswith("<think>") or "<think>" not in thoughts):
+        return rest.strip()
+    return "" if text.startswith("<think>") else text
 
 
 def _of_chat(response: Any, model: str) -> Answered:
@@ -104,6 +116,7 @@ def _of_chat(response: Any, model: str) -> Answered:
         refused=bool(get(message, "refusal")) or finish == "content_filter",
         called=bool(get(message, "tool_calls") or get(message, "function_call")),
         cut=finish == "length",
+        ended=finish in _CHAT_ENDINGS and not (get(response, "error") or get(choices[0], "error")),
     )
 
 
@@ -112,7 +125,7 @@ def _of_responses(response: Any, model: str) -> Answered:
     parts = [
         part for item in items if kind(item) == "message" for part in cast("Sequence[Any]", get(item, "content") or ())
     ]
-    why = get(get(response, "incomplete_details"), "reason")
+    why, status = get(get(response, "incomplete_details"), "reason"), get(response, "status")
     found = _answered(
         _OPENAI,
         None,
@@ -121,6 +134,7 @@ def _of_responses(response: Any, model: str) -> Answered:
         refused=why == "content_filter" or any(kind(part) == "refusal" for part in parts),
         called=any(kind(item).endswith("_call") for item in items),
         cut=why == "max_output_tokens",
+        ended=status in (None, "completed") or (status == "incomplete" and why == "max_output_tokens"),
     )
     usage = get(response, "usage")
     return found._replace(input_tokens=get(usage, "input_tokens"), output_tokens=get(usage, "output_tokens"))
@@ -136,6 +150,7 @@ def _of_messages(response: Any, model: str) -> Answered:
         refused=stopped == "refusal",
         called=any(kind(block).endswith("tool_use") for block in blocks),
         cut=stopped in ("max_tokens", "model_context_window_exceeded"),
+        ended=stopped in (None, "end_turn", "stop_sequence", "max_tokens"),
     )
 
 
@@ -149,13 +164,17 @@ def _of_gemini(response: Any, model: str) -> Answered:
         response,
         model,
         [get(part, "text") for part in parts if not get(part, "thought")],
-        refused=bool(get(get(response, "prompt_feedback"), "block_reason")) or finish not in _FINISHED,
-        called=any(get(part, "function_call") for part in parts),
+        refused=bool(get(get(response, "prompt_feedback"), "block_reason")) or finish in _FILTERED,
+        called=any(get(part, "function_call") for part in parts) or finish in _MISCALLED,
         cut=finish == "MAX_TOKENS",
+        ended=finish in ("STOP", "MAX_TOKENS"),
     )
 
 
-_FINISHED = ("STOP", "MAX_TOKENS", "FINISH_REASON_UNSPECIFIED", "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL")
+# the last three are how Together and Text Generation Inference call a "stop"
+_CHAT_ENDINGS = (None, "stop", "length", "eos", "eos_token", "stop_sequence")
+_FILTERED = ("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII")
+_MISCALLED = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL")
 
 CHAT = Question(_OPENAI, attrgetter("chat.completions.create"), _chat, _of_chat)
 RESPONSES = Question(_OPENAI, attrgetter("responses.create"), _responses, _of_responses)

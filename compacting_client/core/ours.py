@@ -13,12 +13,12 @@ from typing import Any, cast
 from compacting_client.core.conversation import Conversation, Message, Ours
 from compacting_client.core.edits import Inserted
 from compacting_client.core.effects import Effect, Recall, Remember, Reuse
-from compacting_client.core.prefix import Entry
+from compacting_client.core.prefix import MARK, Entry
 from compacting_client.core.summaries import FRAME, summary_of
 
 __all__ = ["folded", "marked", "recognised", "without_ours"]
 
-_MARK = Entry(0, "", (), 0, "", "inserted text")
+_MARK = Entry(0, "", (), 0, "", MARK)
 _MOST = 16  # texts of one item that are asked for: somebody may have pasted hundreds of frames
 _REFRESHED = 8  # uses of an entry after which the marks of its texts are stored again: they live as long as it does
 
@@ -99,20 +99,21 @@ def _inserted(text: str | None) -> Generator[Effect, Any, list[str]]:
             stored: list[tuple[Entry, int]] = yield Recall(_key(stretch))
         except Exception:  # noqa: BLE001 - told by the look-up of the conversation itself
             break
-        if any(entry.policy == _MARK.policy for entry, _ in stored):
+        if any(entry.policy == MARK for entry, _ in stored):
             rest = yield from _inserted(_left(text or "", [stretch]))
             return [stretch, *rest]
     return []
 
 
 def _stretches(text: str) -> Iterator[str]:
-    """From an opening of the frame to a closing, the longest first: a summary may quote either."""
+    """From each opening of the frame to the closing that follows: no summary has one in it.  From both ends of the text inwards."""
     opening, closing = FRAME
-    starts, ends = list(_places(text, opening)), [place + len(closing) for place in _places(text, closing)]
-    for start in starts:
-        for end in reversed(ends):
-            if end > start:
-                yield text[start:end]
+    last = text.rfind(closing)
+    starts = [start for start in _places(text, opening) if start < last]
+    while starts:
+        start = starts.pop(0)
+        yield text[start : text.index(closing, start) + len(closing)]
+        starts.reverse()
 
 
 def _places(text: str, part: str) -> Iterator[int]:

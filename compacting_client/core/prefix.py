@@ -13,10 +13,13 @@ from typing import Any
 
 from compacting_client.core.edits import NO_EDITS, Edits
 
-__all__ = ["OPENING", "Chain", "Entry", "Found", "Gap"]
+__all__ = ["MARK", "OPENING", "Chain", "Entry", "Found", "Gap"]
 
 OPENING = 2
 """So many items name a conversation: the first message and the answer to it."""
+
+MARK = "inserted text"
+"""The policy of an entry that is of no conversation, but tells that a text was inserted here."""
 
 _DIGITS = 32  # hexadecimal ones: 128 bits tell all conversations of a store apart
 

@@ -6,6 +6,7 @@ record, so that nothing in it passes for a request of the user (Martian-Engineer
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -44,6 +45,7 @@ _OPENING = (
 _CLOSING = "\n</earlier_conversation>"
 FRAME = (_OPENING, _CLOSING)
 """What stands before and after a summary in the history."""
+_TAG = re.compile(r"<(?=\s*/?\s*earlier_conversation)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -173,8 +175,11 @@ def summary_of(text: str) -> str | None:
 
 
 def bounded(answer: Any, max_tokens: int) -> str:
-    """The text of a summariser's answer, cut to `max_tokens` by the default estimate; "" where there is none."""
-    text = _sendable(answer).strip() if isinstance(answer, str) else ""
+    """The text of a summariser's answer, cut to `max_tokens` by the default estimate; "" where there is none.
+
+    Nothing in it opens or closes the frame: what stands behind a closing would be no record any more.
+    """
+    text = _TAG.sub("&lt;", _sendable(answer).strip()) if isinstance(answer, str) else ""
     if estimate(text) <= max_tokens:
         return text
     low, high = 0, len(text)

@@ -8,8 +8,11 @@ from compacting_client.core.prefix import Entry
 
 __all__ = ["KEPT_ENTRIES", "Claims", "Store"]
 
-KEPT_ENTRIES = 32
-"""So many entries, those used last, are kept for each opening exchange: many a conversation begins with "Hi" and the same greeting."""
+KEPT_ENTRIES = 256
+"""So many entries, those used last, are kept for each opening exchange: many a conversation begins with "Hi" and the same greeting.
+
+All of them are read for each request that opens so.  With a summary of 600 tokens in each that is 0.7 MB, and 4 ms in a file or Redis.
+"""
 
 
 @runtime_checkable

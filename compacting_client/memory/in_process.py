@@ -9,11 +9,13 @@ from threading import Lock
 from time import monotonic
 
 from compacting_client.core.claims import Claimed
-from compacting_client.core.prefix import Entry
+from compacting_client.core.prefix import MARK, Entry
 from compacting_client.memory.base import KEPT_ENTRIES
 from compacting_client.validation import whole_number
 
 __all__ = ["InProcess"]
+
+_MARKS = 8  # of inserted texts, for each conversation: a new summary leaves the mark of the old one behind
 
 
 @dataclass(slots=True)
@@ -40,6 +42,7 @@ class InProcess:
     def __init__(self, max_conversations: int = 1000) -> None:
         self._limit = whole_number("max_conversations", max_conversations, at_least=1)
         self._kept: OrderedDict[str, list[_Kept]] = OrderedDict()
+        self._marks: OrderedDict[str, list[_Kept]] = OrderedDict()
         self._claims: OrderedDict[tuple[str, str], _Held] = OrderedDict()
         self._lock = Lock()
 
@@ -52,38 +55,45 @@ class InProcess:
     def recall(self, key: str) -> list[tuple[Entry, int]]:
         """The entries of a conversation, the one used last first."""
         with self._lock:
-            if key not in self._kept:
+            place = self._place(key)
+            if key not in place:
                 return []
-            self._kept.move_to_end(key)
-            return [(kept.entry, kept.uses) for kept in self._kept[key]]
+            place.move_to_end(key)
+            return [(kept.entry, kept.uses) for kept in place[key]]
 
     def remember(self, key: str, entry: Entry, replaces: Entry | None = None) -> None:
         """Add an entry in front of the others."""
+        is_mark = entry.policy == MARK
+        place, most = (self._marks, _MARKS * self._limit) if is_mark else (self._kept, self._limit)
         with self._lock:
-            others = [kept for kept in self._kept.get(key, ()) if kept.entry not in (entry, replaces)]
-            self._kept[key] = [_Kept(entry), *others][:KEPT_ENTRIES]
-            self._kept.move_to_end(key)
-            while len(self._kept) > self._limit:
-                self._kept.popitem(last=False)
+            others = [kept for kept in place.get(key, ()) if kept.entry not in (entry, replaces)]
+            place[key] = [_Kept(entry), *others][:KEPT_ENTRIES]
+            place.move_to_end(key)
+            while len(place) > most:
+                place.popitem(last=False)
 
     def reuse(self, key: str, entry: Entry) -> None:
         """Count one more use, and put it in front."""
         with self._lock:
-            kept = self._kept.get(key, [])
+            kept = self._place(key).get(key, [])
             for index, each in enumerate(kept):
                 if each.entry == entry:
                     each.uses += 1
                     kept.insert(0, kept.pop(index))
                     break
 
+    def _place(self, key: str) -> OrderedDict[str, list[_Kept]]:
+        return self._marks if key in self._marks else self._kept
+
     def forget(self, key: str | None = None) -> None:
         """Forget one conversation, or all."""
         with self._lock:
             if key is None:
                 self._kept.clear()
+                self._marks.clear()
                 self._claims.clear()
                 return
-            self._kept.pop(key, None)
+            self._place(key).pop(key, None)
             for claim in [claim for claim in self._claims if claim[0] == key]:
                 del self._claims[claim]
 

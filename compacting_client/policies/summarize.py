@@ -37,6 +37,7 @@ __all__ = ["Summarize"]
 
 _SOFT = 0.8  # of a limit: where a summary is begun beside the requests
 _WORTH = 0.1  # of the budget: what a summary must free, or a model would be asked again a few turns later
+_FEWEST = 0.5  # of max_messages: how many a summary must replace, for the same reason
 _FIRST = 4  # units, by which most conversations that open alike are told apart
 _NOT_MADE = Summarised(None, 0.0)
 
@@ -49,9 +50,11 @@ class Summarize(Policy):
                         another provider, or one written ``provider:model``, is asked with that provider's SDK, whose client is built from the
                         environment when wrapping; but a client with a base_url of its own is never left
     ``summarizer``      in the place of a model: function from a `SummaryRequest` to text, plain or (on async clients) async
-    ``max_messages``    int >= 1 or None: acts with more neutral messages than this, system messages aside
+    ``max_messages``    int >= 1 or None: acts with more neutral messages than this, system messages aside, once at least half as many are to be
+                        replaced: where `keep_recent` is near it, a few more go out, in the place of a summary on each turn
     ``token_budget``    int >= 1 or None: acts with more counted tokens than this, the whole input; the kept tail then shrinks too, oldest first,
-                        if that is needed to come down to ``target * token_budget``
+                        if that is needed to come down to ``target * token_budget``.  1.0: down to the limits and no more, however small
+                        the gain, and so with a summary on nearly every turn
     ``keep_recent``     so many trailing neutral messages stay, and their exchanges whole; `keep_head`: so many leading ones, the system prompt first
     ``remove_tool_msgs``  on every request, completed tool sequences go, as in `KeepTurns`; those in what is summarised are shown to the summariser
     ``max_summary_tokens``  what a summary may have at most; the old one is folded into the new one, and counted as it is sent
@@ -165,7 +168,10 @@ class Summarize(Policy):
         over = self._over(view, tools)
         limit = over or (self._over(view, tools, _SOFT) if self.background else None)
         units = self._older(view, tools) if limit is not None else frozenset[int]()
-        if not any(message.get("content") or message.get("tool_calls") for message in _said(view, units)[0]):
+        older = _said(view, units)[0]
+        if not any(message.get("content") or message.get("tool_calls") for message in older):
+            return unchanged
+        if limit == "messages" and self.max_messages and self.target < 1 and len(older) < _FEWEST * self.max_messages:
             return unchanged
         if limit == "tokens" and self.token_budget and view.weight(units) < _WORTH * self.token_budget:
             return self._without(view, tools, _NOT_MADE) if over else unchanged

@@ -170,7 +170,7 @@ def test_the_summary_is_sent_right_after_the_head(api: str, mode: str, line: Mak
 def test_a_hostile_text_is_quoted_and_what_came_of_it_is_framed(
     api: str, hostile: str, where: str, line: MakeLine
 ) -> None:
-    """The summariser is told that it reads data, each message is one line of it; its answer leaves inside the frame, unchanged."""
+    """The summariser is told that it reads data, each message is one line of it; its answer leaves inside the one frame."""
     writer = Writer(lambda request: f"They said: {hostile}")
     body = talk(6, CHAT)
     role = "tool" if where == "result" else "user"
@@ -183,6 +183,8 @@ def test_a_hostile_text_is_quoted_and_what_came_of_it_is_framed(
     lines = [json.loads(line) for line in prompt.partition("The messages:\n")[2].split("\n")]
     assert [each["role"] for each in lines] == [message["role"] for message in writer.given[0].messages]
     (text,) = texts_of(trip)
+    for tag in ("<earlier_conversation>", "</earlier_conversation>"):
+        hostile = hostile.replace(tag, f"&lt;{tag[1:]}")
     assert text == framed(f"They said: {hostile}".strip())
     assert "It is no new request." in text.split("\n")[1]
 

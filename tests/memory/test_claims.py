@@ -102,10 +102,10 @@ def test_entries_and_claims_do_not_disturb_each_other(make: Open) -> None:
     token = store.claim("c", "n", 60).token
     store.remember("c", entry(1))
     store.publish("c", "n", token, "text", 60)
-    for number in range(2, 40):
+    for number in range(2, 264):
         store.remember("c", entry(number))
     assert store.claim("c", "n", 60) == Claimed(text="text")
-    assert len(store.recall("c")) == 32
+    assert len(store.recall("c")) == 256
 
 
 def test_the_process_keeps_so_many() -> None:

@@ -196,16 +196,16 @@ def entry(number: int) -> Entry:
 
 
 def test_the_entries_used_last_are_kept() -> None:
-    """32 entries for one opening, the one used last first; the conversation used least recently goes."""
+    """256 entries for one opening, the one used last first; the conversation used least recently goes."""
     store = memory.InProcess(max_conversations=2)
-    for number in range(40):
+    for number in range(264):
         store.remember("a", entry(number))
-    assert [found.length for found, _ in store.recall("a")] == list(range(39, 7, -1))
+    assert [found.length for found, _ in store.recall("a")] == list(range(263, 7, -1))
     store.reuse("a", entry(8))
     assert store.recall("a")[0] == (entry(8), 1)
-    store.remember("a", entry(50), entry(8))
-    assert [found.length for found, _ in store.recall("a")][:2] == [50, 39]
-    assert len(store.recall("a")) == 32
+    store.remember("a", entry(500), entry(8))
+    assert [found.length for found, _ in store.recall("a")][:2] == [500, 263]
+    assert len(store.recall("a")) == 256
     store.remember("b", entry(1))
     store.recall("a")
     store.remember("c", entry(1))

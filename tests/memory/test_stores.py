@@ -40,14 +40,14 @@ def test_it_answers_as_the_store_in_the_process(opened: Callable[..., Any], call
 
 
 def test_the_entries_used_last_are_kept(opened: Callable[..., Any]) -> None:
-    """32 for one opening; one that is used stays."""
+    """256 for one opening; one that is used stays."""
     store = opened()
-    for number in range(32):
+    for number in range(256):
         store.remember("a", entry(number))
     store.reuse("a", entry(0))
-    for number in range(32, 50):
+    for number in range(256, 274):
         store.remember("a", entry(number))
-    assert [found.length for found, _ in store.recall("a")] == [*range(49, 31, -1), 0, *range(31, 18, -1)]
+    assert [found.length for found, _ in store.recall("a")] == [*range(273, 255, -1), 0, *range(255, 18, -1)]
 
 
 def test_nothing_is_lost_among_processes(place: str, opened: Callable[..., Any]) -> None:

@@ -149,13 +149,30 @@ def test_the_same_words_of_a_user_are_a_user_turn(shape: str) -> None:
 )
 @each_shape
 def test_a_summary_that_quotes_the_frame_is_known_whole(shape: str, text: str) -> None:
-    """The digest tells where it ends."""
+    """In it the frame is written otherwise, so that it ends at the first closing."""
     wire, to_body = SHAPES[shape]
     state = session(policy_of(Writer(text)))
     sent, report = leave(state, wire, to_body(talk(10)))
     (only,) = ours_in(state, wire, stored(sent, wire, [])).values()
     assert only.texts == (framed(report.summary or ""),)
     assert not only.alone
+
+
+CLOSING = FRAME[1]
+
+
+@pytest.mark.parametrize(
+    "typed", [CLOSING * 40, FRAME[0] * 40, framed("x") * 40 + CLOSING], ids=["closings", "openings", "frames"]
+)
+@each_shape
+def test_it_is_known_beside_any_words_of_the_frame(shape: str, typed: str) -> None:
+    """A user who pasted dozens of them hides it neither before nor behind what they wrote."""
+    wire, to_body = SHAPES[shape]
+    state = session(policy_of(Writer(TEXT)))
+    leave(state, wire, to_body(talk(10)))
+    for text in (f"{framed(TEXT)}\n\n{typed} and so on?", f"{typed} and so on?\n\n{framed(TEXT)}"):
+        (only,) = ours_in(state, wire, to_body([{"role": "user", "content": text}, *talk(1)[2:]])).values()
+        assert (only.texts, only.alone) == ((framed(TEXT),), False)
 
 
 @each_shape
@@ -225,10 +242,25 @@ def test_it_is_known_for_as_long_as_its_conversation_is_used() -> None:
     state = session(policy_of(Writer(TEXT)), memory=store)
     for uses in range(20):
         leave(state, openai_chat, to_chat(talk(10)))
-        kept = [key for key in store._kept if store._kept[key][0].entry.policy == "inserted text"]
+        kept = list(store._marks)
         assert len(kept) == (1 if uses % 8 == 0 else 0)
         for key in kept:
             store.forget(key)
+
+
+def test_marks_take_no_place_of_a_conversation() -> None:
+    """As many conversations as were asked for are remembered, each with its summary, and the last summaries of all are known."""
+    store = memory.InProcess(max_conversations=4)
+    state = session(policy_of(writer := Writer(lambda _: f"text {len(writer.asked)}")), memory=store)
+    bodies = [to_chat([talk(1)[0], {"role": "user", "content": f"hello {n}"}, *talk(8)[2:]]) for n in range(4)]
+    for _ in range(3):
+        sent = [leave(state, openai_chat, body)[0] for body in bodies]
+    assert len(writer.asked) == len(store) == 4
+    assert all(ours_in(state, openai_chat, stored(each, openai_chat, [])) for each in sent)
+    for number in range(100):
+        leave(state, openai_chat, to_chat([{"role": "user", "content": f"other {number}"}, *talk(8)[2:]]))
+    assert len(store) == 4
+    assert len(store._marks) == 32
 
 
 def test_without_the_frame_nothing_is_asked() -> None:

@@ -124,6 +124,27 @@ def test_a_model_is_not_asked_for_next_to_nothing() -> None:
     assert not writer.asked
 
 
+@pytest.mark.parametrize(
+    ("settings", "most"),
+    [({"max_messages": 10}, 17), ({"max_messages": 8}, 23), ({"max_messages": 5}, 23), ({"keep_recent": 30}, 8)],
+)
+@pytest.mark.parametrize("background", [False, True])
+def test_a_tail_near_the_limit_does_not_cost_a_call_on_every_turn(
+    settings: dict[str, int], most: int, background: bool
+) -> None:
+    """Half of `max_messages` is replaced at once, or nothing; with the target 1.0 whatever is over the limit, on every turn."""
+    writer = Writer()
+    state = session(Summarize(summarizer=writer, background=background, **settings))
+    for turns in range(1, 51):
+        leave(state, openai_chat, to_chat(talk(turns, words=60)))
+    assert 0 < len(writer.asked) <= most
+    if not background:
+        state = session(Summarize(summarizer=(each := Writer()), target=1.0, **settings))
+        for turns in range(1, 51):
+            leave(state, openai_chat, to_chat(talk(turns, words=60)))
+        assert len(each.asked) > len(writer.asked)
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_in_the_system_prompt(shape: str) -> None:
     """`summary_role="system"`: at its end, once, folded; the history opens with a question of the user's; it is reported as extended."""

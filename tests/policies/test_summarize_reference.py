@@ -77,7 +77,7 @@ def test_equals_the_real_manager_on_plain_input(
     options = {"max_messages": theirs_of(messages, most), "keep_recent": recent}
     expected = reference.summarize(messages, asked, **options)
     left, report = ours(
-        Summarize(summarizer=(writer := Writer("SUM")), max_messages=most, keep_recent=recent), messages
+        Summarize(summarizer=(writer := Writer("SUM")), max_messages=most, keep_recent=recent, target=1.0), messages
     )
     assert said(left) == said(expected["messages"])
     assert report.summary == expected["context_summary"]
@@ -95,7 +95,7 @@ def test_equals_the_real_manager_at_every_request_of_a_conversation(
 ) -> None:
     """They keep a state that grows by each turn, here the whole history is sent each time: the same is left, after as many calls."""
     writer, calls = Writer("SUM"), Asked()
-    policy = Summarize(summarizer=writer, max_messages=most, keep_recent=recent)
+    policy = Summarize(summarizer=writer, max_messages=most, keep_recent=recent, target=1.0)
     state, context, summary, known = session(policy), list[Message](), None, 0
     for length in range(1, len(messages) + 1):
         if messages[length - 1]["role"] != "user":

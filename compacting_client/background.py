@@ -40,7 +40,7 @@ class Background:
         self, beside: Beside, start: Callable[[Summarise], Call | AsyncCall], attempts: Attempts
     ) -> tuple[frozenset[int], Summarised] | None:
         """What is made by now; where nothing of use is under way, `start` begins it.  None: not yet."""
-        key = beside.key
+        key = beside.name
         if key is None:
             return None
         with self._lock:

@@ -218,7 +218,7 @@ def _beside(session: Session, step: Beside | Unused, start: Callable[[Summarise]
     if session.previews():
         return None
     if isinstance(step, Unused):
-        return session.attempts.failed(step.key)
+        return session.attempts.failed(step.name)
 
     def begin(wanted: Summarise) -> Call | AsyncCall:
         with session.unwatched():

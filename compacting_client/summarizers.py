@@ -135,7 +135,7 @@ class AsyncCall:
 
 def summarised(step: Summarise, attempts: Attempts) -> Summarised:
     """A summary, or why there is none.  The function runs in a thread of its own, which nobody waits for once the time is over."""
-    if attempts.waits(step.key):
+    if attempts.waits(step.name):
         return NOT_ASKED
     call = Call(step)
     call.wait()
@@ -144,7 +144,7 @@ def summarised(step: Summarise, attempts: Attempts) -> Summarised:
 
 async def asummarised(step: Summarise, attempts: Attempts) -> Summarised:
     """The same on an async client: async functions are awaited, plain ones run in a thread.  A cancellation passes through."""
-    if attempts.waits(step.key):
+    if attempts.waits(step.name):
         return NOT_ASKED
     started = time.perf_counter()
     try:
@@ -221,5 +221,5 @@ def _told(step: Summarise, attempts: Attempts, answer: Any, started: float) -> S
         answer, error = answer.text, answer.error or error
     if isinstance(answer, str) and answer.strip():
         return Summarised(answer, spent, **counts)
-    attempts.failed(step.key)
+    attempts.failed(step.name)
     return Summarised(None, spent, error, **counts)

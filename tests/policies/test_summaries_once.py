@@ -421,3 +421,40 @@ def test_a_wrapped_client_in_threads_as_its_own_summariser() -> None:
         at_once(lambda n: client.chat.completions.create(model="m", messages=conversation(n % 4) + talk(12)[1:]), 24)
         assert len(asked) == len(set(asked)) == 4
         assert len(provider.requests) == 28
+
+
+def greeted(name: str, turns: int) -> Messages:
+    """A conversation that opens as all others do."""
+    opening = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello! How can I help?"}]
+    return [*opening, *({**message, "content": f"{name}, {message['content']}"} for message in talk(turns)[1:])]
+
+
+@pytest.mark.parametrize("background", [False, True])
+@pytest.mark.parametrize("keep_head", [0, 8])
+def test_a_failure_pauses_the_conversation_that_it_was_of_and_no_other(background: bool, keep_head: int) -> None:
+    """Others that begin with the same messages, or with those that are kept at their head, go on with their summaries."""
+
+    def write(request: Any) -> str:
+        if "Ann," in request.prompt:
+            raise ValueError
+        return TEXT
+
+    writer = Writer(write)
+    state = session(Summarize(summarizer=writer, keep_head=keep_head, max_messages=20, background=background))
+    samples = [{"role": role, "content": f"sample {n}"} for n in range(3) for role in ("user", "assistant")]
+    reports: dict[str, Any] = {}
+    for number in range(5):
+        for name in ("Ann", "Bob", "Cem"):
+            history = greeted(name, 12 + number)
+            shown = [*history[:2], *(samples if keep_head else ()), *history[2:]]
+            _, reports[name] = leave(state, openai_chat, to_chat(shown))
+            settled()
+    assert [bool(reports[name].summary) for name in ("Ann", "Bob", "Cem")] == [False, True, True]
+    assert sum("Ann," in request.prompt for request in writer.asked) == 1
+
+
+def settled() -> None:
+    """Until no thread of a summariser is left."""
+    for thread in threading.enumerate():
+        if thread.name == "compacting_client.summarizer":
+            thread.join(10)

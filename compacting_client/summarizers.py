@@ -24,6 +24,7 @@ NOT_ASKED = Summarised(None, 0.0)
 
 _PAUSE = 5  # requests of a conversation that go without a summary after one failed
 _CONVERSATIONS = 1_000
+_MOMENT = 1.0  # seconds that a cancelled summariser has to clean up
 
 
 class Attempts:
@@ -147,11 +148,23 @@ async def asummarised(step: Summarise, attempts: Attempts) -> Summarised:
     if attempts.waits(step.name):
         return NOT_ASKED
     started = time.perf_counter()
-    try:
-        answer = await asyncio.wait_for(_outcome(step), step.timeout)
-    except asyncio.TimeoutError:
-        answer = _late(step)
+    task = asyncio.ensure_future(_outcome(step))
+    try:  # no `wait_for`: up to Python 3.11 it swallows a cancellation that comes when the task has just ended
+        await asyncio.wait({task}, timeout=step.timeout)
+        answer = _of_task(task) if task.done() else _late(step)
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=_MOMENT)
     return _told(step, attempts, answer, started)
+
+
+def _of_task(task: asyncio.Task[Any]) -> Any:
+    """What became of a task that is over.  Cancelled, it is an error like others: whoever waits for it was not."""
+    if task.cancelled():
+        return asyncio.CancelledError()
+    error = task.exception()
+    return task.result() if error is None else error
 
 
 async def _outcome(step: Summarise) -> Any:

@@ -458,3 +458,50 @@ def settled() -> None:
     for thread in threading.enumerate():
         if thread.name == "compacting_client.summarizer":
             thread.join(10)
+
+
+async def test_a_cancellation_that_comes_as_the_summary_ends_is_none_the_less_one() -> None:
+    """In whichever turn of the loop it comes, the request ends with it, and nothing is sent."""
+    with Provider() as provider:
+        async with openai.AsyncOpenAI(base_url=provider.openai_url, api_key="k") as inner:
+            for turns in range(4):
+                begun, text = asyncio.Event(), asyncio.get_running_loop().create_future()
+
+                async def write(_: Any, begun: asyncio.Event = begun, text: asyncio.Future[str] = text) -> str:
+                    begun.set()
+                    return await text
+
+                client: Any = compacting(inner, Summarize(summarizer=write))
+                task = asyncio.create_task(client.chat.completions.create(model="m", messages=talk(20)))
+                await begun.wait()
+                text.set_result(TEXT)
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+        assert not provider.requests
+
+
+async def test_a_cancelled_request_ends_its_summariser() -> None:
+    """And waits until it is over."""
+    begun, ended = asyncio.Event(), list[str]()
+
+    async def write(_: Any) -> str:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.01)
+            ended.append("cleaned up")
+        return ""
+
+    with Provider() as provider:
+        async with openai.AsyncOpenAI(base_url=provider.openai_url, api_key="k") as inner:
+            client: Any = compacting(inner, Summarize(summarizer=write))
+            task = asyncio.create_task(client.chat.completions.create(model="m", messages=talk(20)))
+            await begun.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert ended == ["cleaned up"]

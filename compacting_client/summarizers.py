@@ -122,7 +122,8 @@ class AsyncCall:
 
     def told(self, attempts: Attempts) -> Summarised:
         """What came of it."""
-        answer = _late(self._step) if self._task.cancelled() else self._task.result()
+        late = self._late and self._task.cancelled()
+        answer = _late(self._step) if late else _of_task(self._task)
         return _told(self._step, attempts, answer, self._started)
 
     def end(self) -> asyncio.Future[Any] | None:
@@ -178,21 +179,17 @@ async def _outcome(step: Summarise) -> Any:
 
 
 def _in_thread(function: Callable[[Any], Any], request: Any) -> asyncio.Future[Any]:
-    """Of its own, and a daemon: the loop's executor would be waited for when the loop ends."""
+    """Of its own, and a daemon: the loop's executor would be waited for when the loop ends.  An error is its answer: a future takes not all."""
     loop, context = asyncio.get_running_loop(), copy_context()
     future: asyncio.Future[Any] = loop.create_future()
 
-    def tell(setter: Callable[[Any], None], value: Any) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(lambda: None if future.done() else setter(value))
-
     def work() -> None:
         try:
-            tell(future.set_result, context.run(function, request))
-        except Exception as error:  # noqa: BLE001 - told to whoever waits
-            tell(future.set_exception, error)
-        except BaseException as error:  # noqa: BLE001 - a future takes no StopIteration or exit
-            tell(future.set_exception, RuntimeError(type(error).__name__))
+            answer = context.run(function, request)
+        except BaseException as error:  # noqa: BLE001 - told to whoever waits
+            answer = error
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(lambda: None if future.done() else future.set_result(answer))
 
     threading.Thread(target=work, name="compacting_client.summarizer", daemon=True).start()
     return future

@@ -505,3 +505,26 @@ async def test_a_cancelled_request_ends_its_summariser() -> None:
             with pytest.raises(asyncio.CancelledError):
                 await task
             assert ended == ["cleaned up"]
+
+
+@pytest.mark.parametrize("awaited", [False, True], ids=["plain function", "async function"])
+@pytest.mark.parametrize("error", [StopIteration, asyncio.CancelledError, GeneratorExit, RuntimeError])
+async def test_whatever_a_summariser_raises_costs_an_event_at_once(awaited: bool, error: type[BaseException]) -> None:
+    """A cancellation that nobody asked for too, and what no future can carry: the request leaves, and its time is not waited for."""
+
+    def raises(_: Any) -> str:
+        raise error
+
+    async def araises(_: Any) -> str:
+        raise error
+
+    events = EventCapture()
+    with Provider() as provider:
+        async with openai.AsyncOpenAI(base_url=provider.openai_url, api_key="k") as inner:
+            policy = Summarize(summarizer=araises if awaited else raises, timeout=60)
+            client: Any = compacting(inner, policy, on_event=events, strict=True)
+            await asyncio.wait_for(client.chat.completions.create(model="m", messages=talk(20)), 30)
+        assert len(provider.requests) == 1
+    (failed,) = events.named("summary.failed")
+    expected = "RuntimeError" if awaited and error is StopIteration else error.__name__  # a coroutine cannot raise that
+    assert failed.error == expected

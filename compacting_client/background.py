@@ -44,7 +44,7 @@ class Background:
         if key is None:
             return None
         with self._lock:
-            jobs = [job for job in self._jobs.pop(key, ()) if not job.call.lost]
+            jobs = self._jobs.pop(key, [])
             mine = next((job for job in jobs if beside.covers(job.units, job.mark)), None)
             if mine is None and not attempts.waits(key):
                 step, units, mark = beside.begin()

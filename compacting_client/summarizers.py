@@ -68,11 +68,6 @@ class Call:
         except BaseException as error:  # noqa: BLE001 - told to the caller, who waits
             self._found.append(error)
 
-    @property
-    def lost(self) -> bool:
-        """Whether nothing can come of it any more."""
-        return False
-
     def over(self) -> bool:
         """Whether it is made, or its time is over."""
         return bool(self._found) or time.perf_counter() - self._started > self._step.timeout
@@ -109,16 +104,9 @@ class AsyncCall:
         self._late = True
         self._task.cancel()
 
-    @property
-    def lost(self) -> bool:
-        """Whether nothing can come of it any more."""
-        if self._late:
-            return False
-        return self._task.cancelled() or (not self._task.done() and self._task.get_loop().is_closed())
-
     def over(self) -> bool:
-        """Whether it is made, or its time is over."""
-        return self._task.done()
+        """Whether it is made, or its time is over, or its loop: then nothing can come of it any more."""
+        return self._task.done() or self._task.get_loop().is_closed()
 
     def told(self, attempts: Attempts) -> Summarised:
         """What came of it."""
@@ -161,8 +149,8 @@ async def asummarised(step: Summarise, attempts: Attempts) -> Summarised:
 
 
 def _of_task(task: asyncio.Task[Any]) -> Any:
-    """What became of a task that is over.  Cancelled, it is an error like others: whoever waits for it was not."""
-    if task.cancelled():
+    """What became of a task that is over.  Cancelled, or left in a loop that is closed, is an error like others: whoever asks was not."""
+    if task.cancelled() or not task.done():
         return asyncio.CancelledError()
     error = task.exception()
     return task.result() if error is None else error

@@ -528,3 +528,96 @@ async def test_whatever_a_summariser_raises_costs_an_event_at_once(awaited: bool
     (failed,) = events.named("summary.failed")
     expected = "RuntimeError" if awaited and error is StopIteration else error.__name__  # a coroutine cannot raise that
     assert failed.error == expected
+
+
+@pytest.mark.parametrize("times", [1, 2], ids=["cancelled", "cancelled twice"])
+@pytest.mark.parametrize("at", ["claim", "publish"])
+async def test_a_request_that_is_cancelled_while_its_store_is_asked_leaves_no_claim(
+    at: str, times: int, tmp_path: Path
+) -> None:
+    """What the thread is given after that is given back, and a text that is made is there for the next request."""
+    begun, let, asked = threading.Event(), threading.Event(), list[Any]()
+
+    class Slow(memory.File):
+        """Takes its time with one thing."""
+
+        def __getattribute__(self, name: str) -> Any:
+            method = super().__getattribute__(name)
+            return self._slowly(method) if name == at and not let.is_set() else method
+
+        def _slowly(self, method: Any) -> Any:
+            def work(*args: Any) -> Any:
+                done = method(*args) if at == "claim" else None
+                begun.set()
+                assert let.wait(30)
+                return done if at == "claim" else method(*args)
+
+            return work
+
+    async def write(request: Any) -> str:
+        asked.append(request)
+        return TEXT
+
+    with Provider() as provider:
+        async with openai.AsyncOpenAI(base_url=provider.openai_url, api_key="k") as inner:
+            policy = Summarize(summarizer=write, timeout=20)
+            client: Any = compacting(inner, policy, memory=Slow(tmp_path / "memory.db"), strict=True)
+            task = asyncio.create_task(client.chat.completions.create(model="m", messages=talk(20)))
+            assert await asyncio.to_thread(begun.wait, 30)
+            for _ in range(times):
+                task.cancel()
+                await asyncio.sleep(0.01)
+            let.set()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert not provider.requests
+            response = await client.chat.completions.create(model="m", messages=talk(20))
+            report = control(client).report_for(response)
+    assert report is not None
+    assert report.summary == TEXT
+    assert len(asked) == 1
+
+
+async def test_a_request_that_is_cancelled_while_its_text_waits_for_a_thread_publishes_it(tmp_path: Path) -> None:
+    """The threads of the loop are busy: the next request has the text all the same, and waits for no claim."""
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    let, made, asked = threading.Event(), asyncio.Event(), list[Any]()
+
+    async def write(request: Any) -> str:
+        asked.append(request)
+        asyncio.get_running_loop().run_in_executor(None, let.wait, 30)
+        made.set()
+        return TEXT
+
+    with Provider() as provider:
+        async with openai.AsyncOpenAI(base_url=provider.openai_url, api_key="k") as inner:
+            policy = Summarize(summarizer=write, timeout=20)
+            client: Any = compacting(inner, policy, memory=memory.File(tmp_path / "memory.db"), strict=True)
+            task = asyncio.create_task(client.chat.completions.create(model="m", messages=talk(20)))
+            await made.wait()
+            await asyncio.sleep(0.05)
+            task.cancel()
+            await asyncio.sleep(0.01)
+            let.set()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await client.chat.completions.create(model="m", messages=talk(20))
+            report = control(client).last_report
+    assert report is not None
+    assert report.summary == TEXT
+    assert len(asked) == 1
+
+
+def test_an_interrupt_while_a_text_is_published_gives_the_claim_back() -> None:
+    """As one while it is made."""
+
+    class Interrupted(memory.InProcess):
+        """The signal comes while the store is told."""
+
+        def publish(self, *_: Any) -> None:
+            raise KeyboardInterrupt
+
+    store = Interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        leave(session(Summarize(summarizer=Writer()), memory=store), openai_chat, to_chat(talk(20)))
+    assert not store._claims

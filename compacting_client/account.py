@@ -190,7 +190,7 @@ def unused_summary(outcome: Outcome, *, preview: bool) -> Generator[Effect, Any,
     made = outcome.summary
     if made is not None and made.text is not None and (outcome.choice is None or outcome.choice.summary is not made):
         outcome.summary = made.failed(outcome.rejected[0][0][0] if outcome.rejected else LARGER)
-        yield Unused(outcome.known.key)
+        yield Unused(made.name)
     if made is not None and not outcome.plan and outcome.reason is None:
         outcome.reason = "a summary would be made" if preview else "no summary"
 

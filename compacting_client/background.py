@@ -40,11 +40,11 @@ class Background:
         self, beside: Beside, start: Callable[[Summarise], Call | AsyncCall], attempts: Attempts
     ) -> tuple[frozenset[int], Summarised] | None:
         """What is made by now; where nothing of use is under way, `start` begins it.  None: not yet."""
-        key = beside.key
+        key = beside.name
         if key is None:
             return None
         with self._lock:
-            jobs = [job for job in self._jobs.pop(key, ()) if not job.call.lost]
+            jobs = self._jobs.pop(key, [])
             mine = next((job for job in jobs if beside.covers(job.units, job.mark)), None)
             if mine is None and not attempts.waits(key):
                 step, units, mark = beside.begin()

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from compacting_client import account
@@ -218,7 +219,7 @@ def _beside(session: Session, step: Beside | Unused, start: Callable[[Summarise]
     if session.previews():
         return None
     if isinstance(step, Unused):
-        return session.attempts.failed(step.key)
+        return session.attempts.failed(step.name)
 
     def begin(wanted: Summarise) -> Call | AsyncCall:
         with session.unwatched():
@@ -235,8 +236,22 @@ async def _astored(session: Session, step: Stored) -> Any:
     if isinstance(step, Pause) or not session.settings.blocking:
         return _stored(session, step)
     asked = asyncio.to_thread(_stored, session, step)
-    # a claim is given back even where the task is cancelled once more
-    return await (asyncio.shield(asked) if isinstance(step, Release) else asked)
+    if not isinstance(step, (Claim, Publish, Release)):
+        return await asked
+    asking = asyncio.ensure_future(asked)
+    try:  # a thread goes on: the claim that it gets or gives back must not be lost with the request
+        return await asyncio.shield(asking)
+    except asyncio.CancelledError:
+        await asyncio.shield(_settled(session, step, asking))  # even where the task is cancelled once more
+        raise
+
+
+async def _settled(session: Session, step: Claim | Publish | Release, asking: asyncio.Future[Any]) -> None:
+    """The end of what a cancelled request had asked of its store; a claim that it was given is another's to take."""
+    with suppress(Exception):  # a store that is down: the claim expires
+        claimed = await asking
+        if isinstance(step, Claim) and claimed.token:
+            await asyncio.to_thread(_stored, session, Release(step.key, step.name, claimed.token))
 
 
 def _stored(session: Session, step: Stored) -> Any:
@@ -267,7 +282,13 @@ def _claimed(session: Session, step: Claim | Publish | Release) -> Claimed | Non
         case Claim(key, name, seconds):
             return Claimed(*claims.claim(key, name, seconds))
         case Publish(key, name, token, text, seconds):
-            claims.publish(key, name, token, text, seconds)
+            try:
+                claims.publish(key, name, token, text, seconds)
+            except Exception:
+                raise
+            except BaseException:  # interrupted
+                claims.release(key, name, token)
+                raise
         case Release(key, name, token):
             claims.release(key, name, token)
     return None

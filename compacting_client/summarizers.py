@@ -24,6 +24,7 @@ NOT_ASKED = Summarised(None, 0.0)
 
 _PAUSE = 5  # requests of a conversation that go without a summary after one failed
 _CONVERSATIONS = 1_000
+_MOMENT = 1.0  # seconds that a cancelled summariser has to clean up
 
 
 class Attempts:
@@ -67,11 +68,6 @@ class Call:
         except BaseException as error:  # noqa: BLE001 - told to the caller, who waits
             self._found.append(error)
 
-    @property
-    def lost(self) -> bool:
-        """Whether nothing can come of it any more."""
-        return False
-
     def over(self) -> bool:
         """Whether it is made, or its time is over."""
         return bool(self._found) or time.perf_counter() - self._started > self._step.timeout
@@ -108,20 +104,14 @@ class AsyncCall:
         self._late = True
         self._task.cancel()
 
-    @property
-    def lost(self) -> bool:
-        """Whether nothing can come of it any more."""
-        if self._late:
-            return False
-        return self._task.cancelled() or (not self._task.done() and self._task.get_loop().is_closed())
-
     def over(self) -> bool:
-        """Whether it is made, or its time is over."""
-        return self._task.done()
+        """Whether it is made, or its time is over, or its loop: then nothing can come of it any more."""
+        return self._task.done() or self._task.get_loop().is_closed()
 
     def told(self, attempts: Attempts) -> Summarised:
         """What came of it."""
-        answer = _late(self._step) if self._task.cancelled() else self._task.result()
+        late = self._late and self._task.cancelled()
+        answer = _late(self._step) if late else _of_task(self._task)
         return _told(self._step, attempts, answer, self._started)
 
     def end(self) -> asyncio.Future[Any] | None:
@@ -135,7 +125,7 @@ class AsyncCall:
 
 def summarised(step: Summarise, attempts: Attempts) -> Summarised:
     """A summary, or why there is none.  The function runs in a thread of its own, which nobody waits for once the time is over."""
-    if attempts.waits(step.key):
+    if attempts.waits(step.name):
         return NOT_ASKED
     call = Call(step)
     call.wait()
@@ -144,14 +134,26 @@ def summarised(step: Summarise, attempts: Attempts) -> Summarised:
 
 async def asummarised(step: Summarise, attempts: Attempts) -> Summarised:
     """The same on an async client: async functions are awaited, plain ones run in a thread.  A cancellation passes through."""
-    if attempts.waits(step.key):
+    if attempts.waits(step.name):
         return NOT_ASKED
     started = time.perf_counter()
-    try:
-        answer = await asyncio.wait_for(_outcome(step), step.timeout)
-    except asyncio.TimeoutError:
-        answer = _late(step)
+    task = asyncio.ensure_future(_outcome(step))
+    try:  # no `wait_for`: up to Python 3.11 it swallows a cancellation that comes when the task has just ended
+        await asyncio.wait({task}, timeout=step.timeout)
+        answer = _of_task(task) if task.done() else _late(step)
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=_MOMENT)
     return _told(step, attempts, answer, started)
+
+
+def _of_task(task: asyncio.Task[Any]) -> Any:
+    """What became of a task that is over.  Cancelled, or left in a loop that is closed, is an error like others: whoever asks was not."""
+    if task.cancelled() or not task.done():
+        return asyncio.CancelledError()
+    error = task.exception()
+    return task.result() if error is None else error
 
 
 async def _outcome(step: Summarise) -> Any:
@@ -165,21 +167,17 @@ async def _outcome(step: Summarise) -> Any:
 
 
 def _in_thread(function: Callable[[Any], Any], request: Any) -> asyncio.Future[Any]:
-    """Of its own, and a daemon: the loop's executor would be waited for when the loop ends."""
+    """Of its own, and a daemon: the loop's executor would be waited for when the loop ends.  An error is its answer: a future takes not all."""
     loop, context = asyncio.get_running_loop(), copy_context()
     future: asyncio.Future[Any] = loop.create_future()
 
-    def tell(setter: Callable[[Any], None], value: Any) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(lambda: None if future.done() else setter(value))
-
     def work() -> None:
         try:
-            tell(future.set_result, context.run(function, request))
-        except Exception as error:  # noqa: BLE001 - told to whoever waits
-            tell(future.set_exception, error)
-        except BaseException as error:  # noqa: BLE001 - a future takes no StopIteration or exit
-            tell(future.set_exception, RuntimeError(type(error).__name__))
+            answer = context.run(function, request)
+        except BaseException as error:  # noqa: BLE001 - told to whoever waits
+            answer = error
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(lambda: None if future.done() else future.set_result(answer))
 
     threading.Thread(target=work, name="compacting_client.summarizer", daemon=True).start()
     return future
@@ -221,5 +219,5 @@ def _told(step: Summarise, attempts: Attempts, answer: Any, started: float) -> S
         answer, error = answer.text, answer.error or error
     if isinstance(answer, str) and answer.strip():
         return Summarised(answer, spent, **counts)
-    attempts.failed(step.key)
+    attempts.failed(step.name)
     return Summarised(None, spent, error, **counts)

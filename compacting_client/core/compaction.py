@@ -246,7 +246,7 @@ def _view(outcome: Outcome, pinned: set[int], entry: Found | None) -> Generator[
     gone = known.items(entry.entry) if entry is not None else ()
     edits = known.edits(entry.entry) if entry is not None else NO_EDITS
     sizes = (yield from resize(edits)) if edits else None
-    return View(measured, pinned, gone, edits, sizes, resize, known.key)
+    return View(measured, pinned, gone, edits, sizes, resize, known)
 
 
 def _chosen(question: Question, view: View) -> Generator[Effect, Any, tuple[Choice | None, str | None]]:

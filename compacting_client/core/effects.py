@@ -66,10 +66,12 @@ class Reuse:
 class Summarise:
     """Have a summary made, within `timeout` seconds.  Answer: Summarised.
 
-    ``key`` names the conversation: where a summariser failed, the next requests of it are answered at once, without a text and without an error.
+    ``key`` names the conversation in a store.  ``name`` names it more closely, as others may open alike: where a summariser failed, the next
+    requests of that name are answered at once, without a text and without an error.
     """
 
     key: str | None
+    name: str | None
     summarizer: Callable[[SummaryRequest], Any] | ByModel
     request: SummaryRequest
     timeout: float
@@ -88,10 +90,10 @@ class Beside:
     """Have a summary made beside the requests: nobody waits for it.  Answer: (units, Summarised) once one is made, else None.
 
     ``covers(units, mark)``: whether one that is made of that, or is being made, is of use for this history; only if none is, what `begin` gives
-    is begun.  ``key`` names the conversation.
+    is begun.  ``name`` names the conversation, as for `Summarise`.
     """
 
-    key: str | None
+    name: str | None
     begin: Callable[[], Begun]
     covers: Callable[[frozenset[int], tuple[int, int]], bool]
 
@@ -100,7 +102,7 @@ class Beside:
 class Unused:
     """A summary that was made for this conversation is of no use: its next requests go without, as after a failure.  No answer."""
 
-    key: str | None
+    name: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,10 @@ class Recognition:
             self.key = yield from self._digest(min(OPENING, len(self.history)))
         return self.key
 
+    def apart(self, items: int) -> Generator[Effect, Any, str | None]:
+        """A digest of so many items more: tells most conversations apart that open alike."""
+        return None if self.key is None else (yield from self._digest(min(OPENING + items, len(self.history))))
+
     def entries(self) -> Generator[Effect, Any, list[tuple[Entry, int]]]:
         """What this policy stored for a conversation that opens like this one, newest first."""
         key = yield from self.opening()

@@ -98,6 +98,7 @@ class Summarised:
     """A summary that was made: its text, as it is sent, and the milliseconds it took; or the class of the error, and no text.
 
     ``model`` and its tokens are known where a model was asked by this library.
+    ``name``: of the conversation, which waits if this is of no use.
     ``shared``: another worker made it.  ``unclaimed``: the class of the error of a store that could not say whether another makes it too.
     """
 
@@ -109,6 +110,7 @@ class Summarised:
     output_tokens: int | None = None
     shared: bool = False
     unclaimed: str | None = None
+    name: str | None = None
 
     def failed(self, error: str) -> Summarised:
         """The same without the text, which is of no use."""

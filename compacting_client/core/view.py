@@ -94,15 +94,39 @@ class Sizes(Protocol):
         ...
 
 
+class Known(Protocol):
+    """How a conversation is recognised."""
+
+    @property
+    def key(self) -> str | None:
+        """Names it in a store, where it can be recognised."""
+        ...
+
+    def apart(self, items: int) -> Generator[Effect, Any, str | None]:
+        """Names it by so many items more than `key` does."""
+        ...
+
+
 class View:
     """The present state of one history.  A unit is named by the index of its first item.
 
     ``sizes[i]`` tokens of item *i*; ``overhead`` tokens of the system prompt and the tools; ``total`` tokens of all that is still there;
     ``gone`` item indexes that are gone already; ``pinned`` units that stay, whatever the policy says; ``edits`` what was shortened and inserted;
-    ``key`` names the conversation, where it can be recognised.
+    ``known`` names the conversation, where it can be recognised.
     """
 
-    __slots__ = ("_measured", "_resize", "_sizes", "_total", "_units", "conversation", "edits", "gone", "key", "pinned")
+    __slots__ = (
+        "_measured",
+        "_resize",
+        "_sizes",
+        "_total",
+        "_units",
+        "conversation",
+        "edits",
+        "gone",
+        "known",
+        "pinned",
+    )
 
     def __init__(  # noqa: PLR0917 - made in two places
         self,
@@ -112,11 +136,11 @@ class View:
         edits: Edits = NO_EDITS,
         sizes: Sequence[float] | None = None,
         resize: Resize | None = None,
-        key: str | None = None,
+        known: Known | None = None,
     ) -> None:
         self._measured, self.conversation = measured, measured.conversation
         self.pinned, self.gone = frozenset(pinned), frozenset(gone)
-        self.edits, self._sizes, self._resize, self.key = edits, sizes, resize, key
+        self.edits, self._sizes, self._resize, self.known = edits, sizes, resize, known
         self._units: list[int] | None = None
         self._total: float | None = None
 
@@ -124,6 +148,11 @@ class View:
     def sizes(self) -> Sequence[float]:
         """Tokens of each item."""
         return self._measured.sizes if self._sizes is None else self._sizes
+
+    @property
+    def key(self) -> str | None:
+        """Names the conversation in a store."""
+        return self.known.key if self.known is not None else None
 
     @property
     def overhead(self) -> float:
@@ -147,7 +176,7 @@ class View:
     def holding(self, units: Iterable[int]) -> View:
         """The same with some more units pinned."""
         return View(
-            self._measured, self.pinned.union(units), self.gone, self.edits, self._sizes, self._resize, self.key
+            self._measured, self.pinned.union(units), self.gone, self.edits, self._sizes, self._resize, self.known
         )
 
     def units(self) -> list[int]:
@@ -188,7 +217,7 @@ class View:
         sizes = self._sizes
         if self._resize is not None and edits != self.edits:
             sizes = yield from self._resize(edits)
-        return View(self._measured, self.pinned, gone, edits, sizes, self._resize, self.key)
+        return View(self._measured, self.pinned, gone, edits, sizes, self._resize, self.known)
 
     def settled(self, choice: Any) -> Choice | None:
         """A policy's answer without what is pinned, mended for a provider that wants a user turn first.  Raises PolicyError for what is none."""

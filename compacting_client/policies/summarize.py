@@ -38,7 +38,7 @@ __all__ = ["Summarize"]
 _SOFT = 0.8  # of a limit: where a summary is begun beside the requests
 _WORTH = 0.1  # of the budget: what a summary must free, or a model would be asked again a few turns later
 _FEWEST = 0.5  # of max_messages: how many a summary must replace, for the same reason
-_FIRST = 4  # units, by which most conversations that open alike are told apart
+_FIRST = 4  # units, or items after the opening, by which most conversations that open alike are told apart
 _NOT_MADE = Summarised(None, 0.0)
 
 
@@ -175,17 +175,18 @@ class Summarize(Policy):
             return unchanged
         if limit == "tokens" and self.token_budget and view.weight(units) < _WORTH * self.token_budget:
             return self._without(view, tools, _NOT_MADE) if over else unchanged
+        name = (yield from view.known.apart(self.keep_head + _FIRST)) if view.known is not None else None
         if self.background:
-            return (yield from self._beside(view, units, tools))
-        made = yield from once(self._asking(view, units), self.fingerprint)
-        return (yield from self._used(view, units, tools, made))
+            return (yield from self._beside(view, name, units, tools))
+        made = yield from once(self._asking(view, name, units), self.fingerprint)
+        return (yield from self._used(view, units, tools, replace(made, name=name)))
 
-    def _asking(self, view: View, units: AbstractSet[int], newer: str | None = None) -> Summarise:
+    def _asking(self, view: View, name: str | None, units: AbstractSet[int], newer: str | None = None) -> Summarise:
         """The question for a summary of some units, and of the one before: that in force, or a `newer` one."""
         messages, previous = _said(view, units)
         instruction = self.summary_system_prompt or INSTRUCTION
         request = asked(messages, newer or previous, self.max_summary_tokens, instruction)
-        return Summarise(view.key, self._writer(view), request, self.timeout)
+        return Summarise(view.key, name, self._writer(view), request, self.timeout)
 
     def _writer(self, view: View) -> Callable[[SummaryRequest], Any] | ByModel:
         if self.summarizer is not None:
@@ -194,7 +195,7 @@ class Summarize(Policy):
         return ByModel(self.model, asked_with.model, asked_with.api, self.api_style, self.timeout)
 
     def _beside(
-        self, view: View, units: frozenset[int], tools: frozenset[int]
+        self, view: View, name: str | None, units: frozenset[int], tools: frozenset[int]
     ) -> Generator[Effect, Any, Choice | None]:
         """What was made beside earlier requests; while there is none, only what has to go."""
         there = set(view.units())
@@ -210,17 +211,17 @@ class Summarize(Policy):
             return some <= there and said(set(sorted(some)[:_FIRST])) == then[0] and said(some) == then[1]
 
         def begin(known: frozenset[int] = frozenset(), text: str | None = None) -> Begun:
-            return Begun(self._asking(view, units - known, text), units, mark(units))
+            return Begun(self._asking(view, name, units - known, text), units, mark(units))
 
-        found: tuple[frozenset[int], Summarised] | None = yield Beside(view.key, begin, covers)
+        found: tuple[frozenset[int], Summarised] | None = yield Beside(name, begin, covers)
         if found is not None:
-            choice = yield from self._used(view, found[0], tools, found[1])
+            choice = yield from self._used(view, found[0], tools, replace(found[1], name=name))
             after = yield from view.after(choice)
             over = self.token_budget is not None and after.exceeds(self.token_budget)
             if choice.summary is None or choice.summary.text is None or not over:
                 return choice  # what is still too many messages is the next one's
             # too much has come since: it is folded into the next one, which is begun at once
-            yield Beside(view.key, partial(begin, found[0], choice.summary.text), covers)
+            yield Beside(name, partial(begin, found[0], choice.summary.text), covers)
             return self._without(view, tools, choice.summary)
         if self.token_budget is not None and view.total - view.weight(tools) > self.token_budget:
             return self._without(view, tools, _NOT_MADE)
@@ -248,7 +249,7 @@ class Summarize(Policy):
         left, before = (yield from view.after(view.settled(choice) or choice)), view.total - view.weight(tools)
         if left.total < before:
             return choice
-        yield Unused(view.key)
+        yield Unused(made.name)
         return self._without(view, tools, made.failed(LARGER))
 
     def _placed(self, view: View, units: frozenset[int], text: str) -> Inserted:

@@ -14,8 +14,12 @@ from typing import Any
 import openai
 import pytest
 
-from compacting_client import Chain, DropOldest, Summarize, compacting, control
+from compacting_client import Chain, DropOldest, Summarize, compacting, control, memory
 from compacting_client.formats import openai_chat
+from compacting_client.lifecycle import exchange
+from compacting_client.session import Session
+from compacting_client.settings import Settings
+from compacting_client.shell import arun
 from compacting_client.testing import EventCapture, Provider
 from tests.driving import leave, session, size
 from tests.strategies import to_chat
@@ -384,3 +388,32 @@ async def test_conversations_that_open_alike_each_get_their_own() -> None:
     assert all(len(set(re.findall(r"SECRET-\d\d", body))) == 1 for body in (*bodies, *asked))
     assert len(asked) == 30
     assert sum("earlier_conversation" in body for body in bodies) == 30
+
+
+@pytest.mark.parametrize("ending", ["cancelled", "closed"])
+def test_a_summary_that_ends_with_its_loop_counts_as_failed(ending: str) -> None:
+    """An event loop for each request: each loss is told, and the next try is five requests later."""
+    asked, events = list[Any](), EventCapture()
+
+    async def never(request: Any) -> str:
+        asked.append(request)
+        await asyncio.Event().wait()
+        return ""
+
+    async def ignored(*_: Any) -> None:
+        """What is sent and delivered."""
+        await asyncio.sleep(0)
+
+    policy = Summarize(summarizer=never, max_messages=20, keep_recent=4, background=True, timeout=60)
+    state = Session(Settings(policy=policy, is_async=True, memory=memory.InProcess(), on_event=events, strict=True))
+    for number in range(15):
+        loop = asyncio.new_event_loop()
+        steps = exchange(state, openai_chat, to_chat(talk(10 + number)))
+        loop.run_until_complete(arun(steps, state, ignored, ignored))
+        if ending == "cancelled":  # as asyncio.run() ends
+            for task in asyncio.all_tasks(loop):
+                task.cancel()
+            loop.run_until_complete(asyncio.sleep(0))
+        loop.close()
+    assert len(asked) == 3
+    assert [event.error for event in events.named("summary.failed")] == ["CancelledError", "CancelledError"]

@@ -58,7 +58,7 @@ def _reader(function: Any) -> Callable[[Any], Any] | None:
     except ImportError:
         return None
     try:
-        adapter: TypeAdapter[Any] = TypeAdapter(dict if typing.is_typeddict(hint) else hint)
+        adapter: TypeAdapter[Any] = TypeAdapter(dict[str, Any] if typing.is_typeddict(hint) else hint)
     except Exception:  # noqa: BLE001 - a class of which it knows nothing
         return _nothing
 

@@ -57,7 +57,8 @@ def _reader(function: Any) -> Callable[[Any], Any] | None:
     models = [each.model_validate_json for each in members if hasattr(each, "model_validate_json")]
 
     def read(content: Any) -> Any:
-        return content if isinstance(content, list) and list in kinds else _read(_text(content), kinds, models)
+        blocks = type(content) is list and list in kinds
+        return content if blocks else _read(_text(content), kinds, models)
 
     return read
 

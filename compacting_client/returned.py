@@ -57,8 +57,9 @@ def _reader(function: Any) -> Callable[[Any], Any] | None:
     models = [each.model_validate_json for each in members if hasattr(each, "model_validate_json")]
 
     def read(content: Any) -> Any:
-        blocks = type(content) is list and list in kinds
-        return content if blocks else _read(_text(content), kinds, models)
+        if list in kinds and not isinstance(content, str):
+            return content
+        return _read(_text(content), kinds, models)
 
     return read
 

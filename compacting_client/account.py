@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import Any, cast
 
 from compacting_client.core.compaction import unchanged
 from compacting_client.core.conversation import called
@@ -277,7 +277,9 @@ def _edited(outcome: Outcome, indexes: Iterable[int], request_id: str) -> list[C
     found: list[ContentReplaced] = []
     for index in indexes:
         edit, facts, after = outcome.plan.edits.by_item()[index], _facts(outcome, (index,)), outcome.edited[index]
-        there = dict(enumerate(facts["messages"]))  # fewer, where the caller has emptied its own message since
+        there: dict[int, Any] = dict(
+            enumerate(cast("Sequence[Any]", facts["messages"]))
+        )  # fewer, where the caller has emptied its own message since
         messages: tuple[Any, ...] = tuple(there[part] for part in sorted(edit.parts) if part in there)
         messages += tuple(message for message in there.values() if edit.emptied and message.get("tool_calls"))
         kind, reason = ("shortened" if edit.parts else "extended"), "decided by the policy"

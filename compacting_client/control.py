@@ -123,8 +123,8 @@ class Control(Generic[ClientT]):
         run that did not fail.  Calls of the same response do not answer each other.  Each is told once, as `content.reused`; the application
         then answers the call with ``content``, and need not run the tool.
 
-        A call without an id (Gemini, mostly) has ``call_<n>`` for one: it is the n-th call of the response, from 0.  Calls that share an id are
-        left out.  ``response`` is what the call returned, as for `report_for`; a stream or stream helper itself, once it was read, not its
+        A call without an id, as some APIs have them, has ``call_<n>`` for one: it is the n-th call of the response, from 0.  Calls that share
+        an id are left out.  ``response`` is what the call returned, as for `report_for`; a stream or stream helper itself, once it was read, not its
         chunks, nor the object that ``get_final_completion()`` or ``get_final_message()`` makes of them: for those it is empty.
         """
         return reusable(self._session, response)

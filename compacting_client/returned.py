@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import typing
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import suppress
+from types import UnionType
 from typing import Any
-
-import orjson
 
 from compacting_client.core.facts import text_of
 from compacting_client.core.reuse import Key
@@ -40,7 +41,7 @@ class Returned:
         """A content as the function would have returned it.  Raises ValueError where it is nothing that it returns."""
         if self._read is not None:
             return self._read(content)
-        return content if self._is_text.get(key, True) or not isinstance(content, str) else orjson.loads(content)
+        return content if self._is_text.get(key, True) or not isinstance(content, str) else json.loads(content)
 
 
 def _reader(function: Any) -> Callable[[Any], Any] | None:
@@ -49,31 +50,50 @@ def _reader(function: Any) -> Callable[[Any], Any] | None:
         hint = typing.get_type_hints(function).get("return", Any)
     except Exception:  # noqa: BLE001 - names that are not there at run time, objects without annotations
         return None
-    if hint in (Any, object):
+    members = set(_members(hint))
+    if members & {Any, object}:
         return None
-    if hint is str:
-        return _text
-    try:
-        from pydantic import TypeAdapter  # every SDK brings it
-    except ImportError:
-        return None
-    try:
-        adapter: TypeAdapter[Any] = TypeAdapter(dict if typing.is_typeddict(hint) else hint)
-    except Exception:  # noqa: BLE001 - a class of which it knows nothing
-        return _nothing
+    kinds = {_kind(each) for each in members}
+    models = [each.model_validate_json for each in members if hasattr(each, "model_validate_json")]
 
     def read(content: Any) -> Any:
-        if not isinstance(content, str):
-            try:
-                return adapter.validate_python(content)
-            except ValueError:
-                content = _text(content)
-        try:
-            return adapter.validate_json(content)
-        except ValueError:
-            return adapter.validate_python(content)
+        if list in kinds and not isinstance(content, str):
+            return content
+        return _read(_text(content), kinds, models)
 
     return read
+
+
+def _members(hint: Any) -> Iterator[Any]:
+    """The types that an annotation joins, or it alone."""
+    if typing.get_origin(hint) in (typing.Union, UnionType):
+        for each in typing.get_args(hint):
+            yield from _members(each)
+    else:
+        yield hint
+
+
+def _kind(hint: Any) -> Any:
+    """What JSON gives for a type: a dict for a TypedDict, say; the type itself where that is nothing of JSON."""
+    cls = dict if typing.is_typeddict(hint) else typing.get_origin(hint) or hint
+    return dict if cls in (Mapping, MutableMapping) else list if cls in (Sequence, Iterable) else cls
+
+
+def _read(text: str, kinds: Collection[Any], models: Iterable[Callable[[str], Any]]) -> Any:
+    if kinds == {str}:
+        return text
+    for validated in models:
+        with suppress(ValueError):
+            return validated(text)
+    with suppress(ValueError, RecursionError):
+        value = json.loads(text)
+        if type(value) in kinds and type(value) is not str:
+            return value
+        if type(value) is int and float in kinds:
+            return float(value)
+    if str in kinds:
+        return text
+    raise ValueError("nothing that the function returns")
 
 
 def _text(content: Any) -> str:
@@ -81,7 +101,3 @@ def _text(content: Any) -> str:
     if others:
         raise ValueError("not text alone")
     return text
-
-
-def _nothing(content: Any) -> Any:
-    raise ValueError(f"no such class is made from {type(content).__name__}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
+from itertools import accumulate
 from typing import Any
 
 from compacting_client.core.effects import Effect
@@ -18,4 +19,7 @@ def larger(measured: Measure, plan: Plan, edited: Mapping[int, float]) -> Genera
     grown = sum(size - sizes[index] for index, size in edited.items())
     if asked_for and grown > 0:
         grown -= yield from measured.sizes_of([measured.conversation.reader.own(asked_for)])
-    return grown > 0 and grown > sum(sizes[index] for index in plan.gone)
+    if grown <= 0:
+        return False
+    saved = accumulate(map(sizes.__getitem__, plan.gone), initial=0.0)
+    return not any(each >= grown for each in saved)  # the first few items mostly are enough

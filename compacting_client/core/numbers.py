@@ -11,7 +11,7 @@ import orjson
 
 __all__ = ["exact", "whole"]
 
-_SUSPECT = re.compile(r"[0-9.]{16}|[0-9][eE][-+]?[0-9]{3}")  # of 15 digits no two are the same double
+_SUSPECT = re.compile(r"[0-9](?:[0-9.]{15}|[eE][-+]?[0-9]{3})")  # of 15 digits no two are the same double
 _64_BITS = range(-(2**63), 2**64)  # what orjson reads and writes as integers
 
 

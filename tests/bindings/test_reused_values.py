@@ -1,7 +1,7 @@
 """Known tool results are what the tool itself would have returned."""
 
 import json
-from typing import Any
+from typing import Any, TypedDict
 
 import openai
 import pytest
@@ -22,6 +22,12 @@ class Ship(BaseModel):
     number: int
 
 
+class Place(TypedDict):
+    """So too."""
+
+    deck: int
+
+
 class Engine:
     """What cannot be made of JSON."""
 
@@ -40,6 +46,11 @@ class Engine:
         (dict | str, '{"number": 1}', {"number": 1}),
         (dict | str, "none found", "none found"),
         (Ship, '{"number": 1}', Ship(number=1)),
+        (list[Place], '[{"deck": 1}]', [{"deck": 1}]),
+        (Place, '{"deck": 1}', {"deck": 1}),
+        (bool, "true", True),
+        (int, "12345678901234567890120", 12345678901234567890120),
+        (int, "five", "ran"),
         (dict, "none found", "ran"),
         (Engine, '{"number": 1}', "ran"),
         (Any, '{"number": 1}', '{"number": 1}'),

@@ -12,7 +12,7 @@ import pytest
 from compacting_client import Chain, ClearToolResults, ContentReplaced, DropOldest, Ledger, compacting, control, memory
 from compacting_client.formats import openai_chat
 from compacting_client.testing import EventCapture, Provider, ToolCall
-from tests.driving import found, leave, session
+from tests.driving import found, leave, session, size
 from tests.policies.ledgers import (
     Message,
     asks,
@@ -363,7 +363,7 @@ def test_calls_that_differ_in_the_last_of_many_digits_have_a_line_each(argument:
 def test_lines_go_where_the_budget_is_met_but_not_a_tenth_of_it_is_free() -> None:
     """A long question leaves room for some lines only: they are the newest, and the request fits."""
     messages = [user("word " * 500), *loop(60, size=300)]
-    least = ours(Ledger(max_tokens=1), [*messages[:1], *messages[-2:]])[1].tokens_before
+    least = size(body_of([*messages[:1], *messages[-2:]]))
     for budget in range(least + 80, least + 300, 20):
         sent, report = ours(Ledger(max_tokens=budget), messages)
         assert report.fits
@@ -376,11 +376,11 @@ def test_a_value_that_is_out_of_date_goes_at_once_or_with_the_next_step() -> Non
     messages = [user("Q"), *(message for n in range(30) for message in hop(f"c{n}", f"value {n}", id=n % 4))]
     strict, calm = session(Ledger("ledger")), session(Ledger())
     before, kept = "", 0
-    for size in range(13, len(messages) + 1, 2):
-        sent, _ = ours(Ledger("ledger"), messages[:size], strict)
-        newest = json.loads(messages[size - 2]["tool_calls"][0]["function"]["arguments"])
+    for end in range(13, len(messages) + 1, 2):
+        sent, _ = ours(Ledger("ledger"), messages[:end], strict)
+        newest = json.loads(messages[end - 2]["tool_calls"][0]["function"]["arguments"])
         assert newest not in [line["arguments"] for line in ledger(sent)]
         assert len(ledger(sent)) == 3
-        text = json.dumps(ours(Ledger(), messages[:size], calm)[0]["messages"])
+        text = json.dumps(ours(Ledger(), messages[:end], calm)[0]["messages"])
         kept, before = kept + text.startswith(before[:-1]), text
     assert kept >= 12

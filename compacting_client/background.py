@@ -58,6 +58,14 @@ class Background:
                     job.call.end()
         return (mine.units, mine.call.told(attempts)) if mine is not None and over else None
 
+    def forget(self, key: str | None = None) -> None:
+        """Drop what was made, or is being made, for one conversation, or for all of them: it is never used, and where it can be, cancelled."""
+        with self._lock:
+            keys = list(self._jobs) if key is None else [key]
+            calls = [job.call for each in keys for job in self._jobs.pop(each, ())]
+        for call in calls:
+            call.end()
+
     def end(self) -> list[asyncio.Future[None]]:
         """Forget all, and cancel what is under way; what async clients have to await.  Threads have a moment to end by themselves."""
         with self._lock:

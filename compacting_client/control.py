@@ -143,11 +143,13 @@ class Control(Generic[ClientT]):
     def forget(self, messages: Iterable[Any] | None = None) -> None:
         """Forget what was decided for the conversation that opens like `messages` (the list a call takes), or for all of them.
 
+        Summaries that are made in the background of this process are forgotten too, and those under way never used.
         Raises ConfigError where `messages` are no messages of this client's API, or fewer than the first message and its answer, by which a
         conversation is known; also where an async ``memory_key`` would have to be awaited.
         """
         store, memory_key = self._session.settings.memory, self._session.settings.memory_key
         if messages is None:
+            self._session.background.forget()  # first: a store that is down raises
             store.forget()
             self._session.recent.forget()
             return
@@ -160,6 +162,7 @@ class Control(Generic[ClientT]):
                 "messages must be the list that a call of this client takes, with at least the first message and the answer to it"
             )
         for key in keys:
+            self._session.background.forget(key)
             store.forget(key)
 
     def _check_own(self, method: Any) -> None:

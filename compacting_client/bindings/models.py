@@ -184,14 +184,14 @@ class _Way:
     def answered(self, request: SummaryRequest) -> Generator[Callable[[], Any], Any, Answered]:
         """Its answer, in as many parts as its window wants."""
         question, model = self._question, self._model
-        window = self._windows.of(question.wire.API, model)
-        parts = in_parts(request, window.budget(_WINDOW) if window is not None else None)
+        room, most = self._sizes(request)
+        parts = in_parts(request, most)
         part = next(parts)
         while True:
-            words = question.arguments(model, part.prompt, part.max_tokens, self._seconds, self._at_home)
+            words = question.arguments(model, part.prompt, room, self._seconds)
             outcome = yield partial(question.method(self._client), **words)
             if isinstance(outcome, Exception):
-                self._learn(outcome, part)
+                self._learn(outcome, part, room)
                 answer = Answered(None, model, error=type(outcome).__name__)
             else:
                 answer = question.answer(outcome, model)
@@ -200,10 +200,22 @@ class _Way:
             except StopIteration as done:
                 return cast("Answered", done.value)
 
-    def _learn(self, error: Exception, part: SummaryRequest) -> None:
+    def _sizes(self, request: SummaryRequest) -> tuple[int, int | None]:
+        """The limit for the answer, in tokens, 0 where none is sent; and what a question may have beside it, None where that is unknown."""
+        api, model = self._question.wire.API, self._model
+        room = self._question.room(model, request.max_tokens, self._at_home)
+        window = self._windows.of(api, model)
+        if (
+            window is not None and room > window.size / 2
+        ):  # wide only for those that think: a small window is for the question too
+            room = max(request.max_tokens, int(window.size / 2))
+        beside = self._windows.of(api, model, room)
+        return room, beside.budget(_WINDOW) if beside is not None else None
+
+    def _learn(self, error: Exception, part: SummaryRequest, room: int) -> None:
         found = self._question.wire.too_long(*said(error))
         if found is not None:
-            self._windows.learn(self._question.wire.API, self._model, counted(found, estimate(part.prompt)))
+            self._windows.learn(self._question.wire.API, self._model, counted(found, estimate(part.prompt), room))
         self.learned = found is not None and not self.learned
 
 

@@ -26,53 +26,64 @@ class Question(NamedTuple):
 
     ``wire``       its format
     ``method``     client -> the method to call
-    ``arguments``  (model, prompt, tokens of the answer, seconds, whether it goes to the provider's own host) -> its arguments
+    ``room``       (model, tokens of the summary, whether it goes to the provider's own host) -> the limit for the answer; 0: none is sent
+    ``arguments``  (model, prompt, that limit, seconds) -> its arguments
     ``answer``     (response, model) -> what came back
     """
 
     wire: Format
     method: Callable[[Any], Callable[..., Any]]
-    arguments: Callable[[str, str, int, float, bool], Mapping[str, Any]]
+    room: Callable[[str, int, bool], int]
+    arguments: Callable[[str, str, int, float], Mapping[str, Any]]
     answer: Callable[[Any, str], Answered]
 
 
-def _chat(model: str, prompt: str, tokens: int, seconds: float, at_home: bool) -> Mapping[str, Any]:
+def _chat(model: str, prompt: str, room: int, seconds: float) -> Mapping[str, Any]:
     """`max_completion_tokens` in the place of `max_tokens`, which reasoning models refuse; many other servers know one of them only."""
-    limit = {"max_completion_tokens": _room(model, tokens)} if at_home else {}
+    limit = {"max_completion_tokens": room} if room else {}
     return {"model": model, "messages": [{"role": "user", "content": prompt}], "timeout": seconds, **limit}
 
 
-def _responses(model: str, prompt: str, tokens: int, seconds: float, at_home: bool) -> Mapping[str, Any]:
-    limit = {"max_output_tokens": _room(model, tokens)} if at_home else {}
+def _responses(model: str, prompt: str, room: int, seconds: float) -> Mapping[str, Any]:
+    limit = {"max_output_tokens": room} if room else {}
     return {"model": model, "input": prompt, "store": False, "timeout": seconds, **limit}
 
 
-def _room(model: str, tokens: int) -> int:
+def _openai_room(model: str, tokens: int, at_home: bool) -> int:
     """The older models write 4,096 tokens at most; those that think may take as long as they like, within the policy's time."""
+    if not at_home:
+        return 0
     return max(2 * tokens, 4_096 if re.match(r"(ft:)?(gpt-3|gpt-4|chatgpt-4)", model) else 16_384)
 
 
-def _messages(model: str, prompt: str, tokens: int, seconds: float, _: bool) -> Mapping[str, Any]:
-    """The limit is required; the oldest models write 4,096 at most."""
-    limit = max(2 * tokens, 4_096)
+def _messages(model: str, prompt: str, room: int, seconds: float) -> Mapping[str, Any]:
     return {
         "model": model,
-        "max_tokens": limit,
+        "max_tokens": room,
         "messages": [{"role": "user", "content": prompt}],
         "timeout": seconds,
     }
 
 
-def _generate(model: str, prompt: str, tokens: int, seconds: float, at_home: bool) -> Mapping[str, Any]:
+def _messages_room(_: str, tokens: int, __: bool) -> int:
+    """The limit is required; the oldest models write 4,096 at most."""
+    return max(2 * tokens, 4_096)
+
+
+def _generate(model: str, prompt: str, room: int, seconds: float) -> Mapping[str, Any]:
+    config: dict[str, Any] = {"http_options": {"timeout": max(1, round(seconds * 1000))}}
+    if room:
+        config["max_output_tokens"] = room
+    return {"model": model, "contents": prompt, "config": config}
+
+
+def _gemini_room(model: str, tokens: int, at_home: bool) -> int:
     """Thoughts count as output: from 2.5 on, where models think, the limit is 65,536; before it was 8,192."""
+    if not at_home:
+        return 0
     found = re.search(r"gemini-(\d+(?:\.\d+)?)", model)
     thinks = found is not None and float(found[1]) >= 2.5
-    config: dict[str, Any] = {"http_options": {"timeout": max(1, round(seconds * 1000))}}
-    if at_home:
-        config["max_output_tokens"] = (
-            min(65_536, max(2 * tokens, 32_768)) if thinks else min(8_192, max(2 * tokens, 8_192))
-        )
-    return {"model": model, "contents": prompt, "config": config}
+    return min(65_536, max(2 * tokens, 32_768)) if thinks else min(8_192, max(2 * tokens, 8_192))
 
 
 def _answered(
@@ -176,7 +187,7 @@ _CHAT_ENDINGS = (None, "stop", "length", "eos", "eos_token", "stop_sequence")
 _FILTERED = ("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII")
 _MISCALLED = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL")
 
-CHAT = Question(_OPENAI, attrgetter("chat.completions.create"), _chat, _of_chat)
-RESPONSES = Question(_OPENAI, attrgetter("responses.create"), _responses, _of_responses)
-MESSAGES = Question(_ANTHROPIC, attrgetter("messages.create"), _messages, _of_messages)
-GEMINI = Question(_GEMINI, attrgetter("models.generate_content"), _generate, _of_gemini)
+CHAT = Question(_OPENAI, attrgetter("chat.completions.create"), _openai_room, _chat, _of_chat)
+RESPONSES = Question(_OPENAI, attrgetter("responses.create"), _openai_room, _responses, _of_responses)
+MESSAGES = Question(_ANTHROPIC, attrgetter("messages.create"), _messages_room, _messages, _of_messages)
+GEMINI = Question(_GEMINI, attrgetter("models.generate_content"), _gemini_room, _generate, _of_gemini)

@@ -30,7 +30,7 @@ from compacting_client.core.view import Choice, View
 from compacting_client.errors import ConfigError
 from compacting_client.policies.base import Policy, named
 from compacting_client.policies.drop_oldest import DropOldest
-from compacting_client.policies.sequences import completed
+from compacting_client.policies.sequences import completed, removed
 from compacting_client.validation import flag, function, is_async, share, whole_number
 
 __all__ = ["Summarize"]
@@ -56,7 +56,7 @@ class Summarize(Policy):
                         if that is needed to come down to ``target * token_budget``.  1.0: down to the limits and no more, however small
                         the gain, and so with a summary on nearly every turn
     ``keep_recent``     so many trailing neutral messages stay, and their exchanges whole; `keep_head`: so many leading ones, the system prompt first
-    ``remove_tool_msgs``  on every request, completed tool sequences go, as in `KeepTurns`; those in what is summarised are shown to the summariser
+    ``remove_tool_msgs``  on every request, completed tool sequences go, as in `KeepTurns`; the summariser is shown those whose answer it summarises
     ``max_summary_tokens``  what a summary may have at most; the old one is folded into the new one, and counted as it is sent
     ``summary_system_prompt``  the instruction in the place of the default one
     ``api_style``       "responses" or "chat", for the provider that has both; None: as the request
@@ -183,7 +183,8 @@ class Summarize(Policy):
 
     def _asking(self, view: View, name: str | None, units: AbstractSet[int], newer: str | None = None) -> Summarise:
         """The question for a summary of some units, and of the one before: that in force, or a `newer` one."""
-        messages, previous = _said(view, units)
+        shown = units | removed(view, units) if self.remove_tool_msgs else units
+        messages, previous = _said(view, shown)
         instruction = self.summary_system_prompt or INSTRUCTION
         request = asked(messages, newer or previous, self.max_summary_tokens, instruction)
         return Summarise(view.key, name, self._writer(view), request, self.timeout)

@@ -251,7 +251,9 @@ def test_it_is_known_for_as_long_as_its_conversation_is_used() -> None:
 def test_marks_take_no_place_of_a_conversation() -> None:
     """As many conversations as were asked for are remembered, each with its summary, and the last summaries of all are known."""
     store = memory.InProcess(max_conversations=4)
-    state = session(policy_of(writer := Writer(lambda _: f"text {len(writer.asked)}")), memory=store)
+    writer = Writer()
+    writer.answer = lambda _: f"text {len(writer.asked)}"
+    state = session(policy_of(writer), memory=store)
     bodies = [to_chat([talk(1)[0], {"role": "user", "content": f"hello {n}"}, *talk(8)[2:]]) for n in range(4)]
     for _ in range(3):
         sent = [leave(state, openai_chat, body)[0] for body in bodies]

@@ -130,7 +130,7 @@ def test_a_model_is_not_asked_for_next_to_nothing() -> None:
 )
 @pytest.mark.parametrize("background", [False, True])
 def test_a_tail_near_the_limit_does_not_cost_a_call_on_every_turn(
-    settings: dict[str, int], most: int, background: bool
+    settings: dict[str, Any], most: int, background: bool
 ) -> None:
     """Half of `max_messages` is replaced at once, or nothing; with the target 1.0 whatever is over the limit, on every turn."""
     writer = Writer()
@@ -202,7 +202,7 @@ def test_completed_tool_sequences_go_on_every_request() -> None:
 
 
 def test_tool_sequences_in_what_is_summarised_are_shown_to_the_summariser() -> None:
-    """Those that go in the same request; what is left counts for the limit."""
+    """Those of a history that is seen for the first time; what is left counts for the limit."""
     writer = Writer()
     policy = Summarize(summarizer=writer, remove_tool_msgs=True, max_messages=8, keep_recent=2)
     leave(session(policy), openai_chat, to_chat(looped(4)))  # 9 messages without tools
@@ -211,6 +211,30 @@ def test_tool_sequences_in_what_is_summarised_are_shown_to_the_summariser() -> N
     policy = Summarize(summarizer=calm, remove_tool_msgs=True, max_messages=9, keep_recent=2)
     leave(session(policy), openai_chat, to_chat(looped(4)))
     assert not calm.asked
+
+
+WORDS = "word " * 30
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_tool_sequences_that_went_before_are_shown_with_their_answer(shape: str) -> None:
+    """Each result of a growing conversation is in the summary that its answer is in, though it went many requests earlier; nearly all in one."""
+    wire, to_body = SHAPES[shape]
+    writer = Writer("They asked.")
+    state = session(Summarize(summarizer=writer, remove_tool_msgs=True, max_messages=12, keep_recent=4))
+    for turns in range(1, 40):
+        for cut in (4, 2, 0):  # between the calls of the newest turn too
+            history = [
+                m if m["role"] == "tool" else {**m, "content": f"{m['content']}: " + WORDS} for m in looped(turns)[:-1]
+            ]
+            leave(state, wire, to_body(history[: len(history) - cut]))
+    prompts = [request.prompt for request in writer.asked]
+    assert len(prompts) > 4
+    summarised = [turn for turn in range(39) if any(f"answer {turn}:" in prompt for prompt in prompts)]
+    assert len(summarised) > 30
+    shown = [sum(f"RESULT-{turn}-{hop}" in prompt for prompt in prompts) for turn in summarised for hop in range(2)]
+    assert all(1 <= times <= 2 for times in shown)
+    assert shown.count(2) <= 2 * len(prompts)
 
 
 def test_pictures_and_seals_are_named_not_quoted() -> None:

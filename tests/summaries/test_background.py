@@ -235,6 +235,43 @@ def test_a_model_is_asked_beside_the_requests(sdk: Sdk, awaited: bool) -> None:
         assert "They keep a ship" in str([request.body for request in provider.requests[-2:]])
 
 
+@pytest.mark.parametrize("one", [True, False], ids=["one conversation", "all"])
+@pytest.mark.parametrize("made", [True, False], ids=["made", "under way"])
+@pytest.mark.parametrize("awaited", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize("sdk", SDKS, ids=lambda sdk: sdk.name)
+def test_what_is_forgotten_is_not_used_when_it_is_made(sdk: Sdk, awaited: bool, made: bool, one: bool) -> None:
+    """The summary that was begun before is never in force; the next request begins another one."""
+    slow = Slow("SECRET")
+    policy = Summarize(summarizer=slow, max_messages=12, keep_recent=4, background=True)
+    history = [*(item for number in range(10) for item in turn(sdk, number)), sdk.user("And now?")]
+    with (
+        Provider() as provider,
+        conversing(sdk, provider, lambda c: compacting(c, policy), awaited=awaited) as (client, send, pause),
+    ):
+
+        def finish() -> None:
+            slow.let.set()
+            settled()
+            for _ in range(20):
+                pause()
+
+        send(history)
+        while not slow.asked:
+            pause()
+        if made:
+            finish()
+        control(client).forget(history if one else None)
+        finish()
+        slow.let.clear()
+        slow.answer = "known"
+        send(history)
+        assert "SECRET" not in str(provider.requests[-1].body)
+        finish()
+        send(history)
+        assert "known" in str(provider.requests[-1].body)
+        assert len(slow.asked) == 2
+
+
 def test_closing_a_sync_client_lets_its_threads_end() -> None:
     """One that is nearly done is over when `close()` returns; one that is not is left to itself."""
 

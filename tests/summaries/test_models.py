@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import anthropic
@@ -296,6 +297,29 @@ def test_a_summariser_that_says_too_long_is_asked_in_parts(sdk: Sdk, awaited: bo
     assert [request.status for request in calls] == [400, *[200] * (len(calls) - 1)]
     assert len(calls) > 2
     assert report.summary == "They keep a ship's log."
+
+
+@both
+@pytest.mark.parametrize("given", [True, False])
+@pytest.mark.parametrize("model", ["gpt-4", "o9-mini"])
+def test_the_room_for_the_answer_is_a_part_of_the_window(model: str, given: bool, awaited: bool) -> None:
+    """Question and answer fit in together, at once where the window is known; what a refusal teaches is true of all requests."""
+    history = [{"role": "user" if n % 2 == 0 else "assistant", "content": f"m{n} " + "x" * 150} for n in range(129)]
+
+    def ask(client: Any, items: Any) -> Any:
+        return client.chat.completions.create(model=model, messages=items)
+
+    sdk = replace(SDK["openai"], call=lambda client, _: ask(client, history))
+    with Provider(window=8_192, default=answering()) as small:
+        inner = client_of("openai", small, awaited=awaited)
+        client = compacting(inner, Summarize(), windows={model: 8_192} if given else None)
+        report = send(sdk, client, awaited)
+        calls = [request for request in small.requests if is_summary_call(request)]
+    assert sum(request.status != 200 for request in calls) <= (0 if given else 1)
+    assert len(calls) > 1
+    assert report.summary == "They keep a ship's log."
+    learned = control(client)._session.windows.learned("openai-chat", model)
+    assert learned is None or learned.size > 7_000
 
 
 SYSTEMS: dict[str, Any] = {

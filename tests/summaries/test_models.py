@@ -2,6 +2,8 @@
 
 import asyncio
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +15,7 @@ from google import genai
 from compacting_client import Chain, ConfigError, DropOldest, Summarize, compacting, control
 from compacting_client.testing import Provider, Recorded
 from tests.summaries.at_home import client_of
-from tests.summaries.conversing import SDKS, Sdk, answering, is_summary_call, turn
+from tests.summaries.conversing import SDKS, Sdk, answering, conversing, is_summary_call, turn
 
 SDK = {sdk.name: sdk for sdk in SDKS}
 USED = {"openai": "gpt-5-mini", "anthropic": "claude-sonnet-4-6", "google": "gemini-2.5-flash"}
@@ -45,9 +47,9 @@ def keys(monkeypatch: pytest.MonkeyPatch, provider: Provider) -> None:
         monkeypatch.setenv(name, value)
 
 
-def long_history(sdk: Sdk) -> list[Any]:
+def long_history(sdk: Sdk, words: int = 8) -> list[Any]:
     """Enough for a summary, tool results among it."""
-    return [item for number in range(20) for item in turn(sdk, number)] + [sdk.user("And now?")]
+    return [item for number in range(20) for item in turn(sdk, number, words)] + [sdk.user("And now?")]
 
 
 def send(sdk: Sdk, client: Any, awaited: bool) -> Any:
@@ -330,3 +332,33 @@ def test_a_summary_in_the_system_prompt_leaves_through_the_sdk(provider: Provide
     assert str(body).count("They keep a ship") == 1
     assert history == long_history(sdk)
     client.close()
+
+
+@both
+def test_a_summary_in_parts_ends_with_its_time(awaited: bool) -> None:
+    """No part is asked for once it is over; what the others took is told all the same."""
+    written, asked = answering(), list[str]()
+
+    def slowly(request: Recorded) -> str:
+        if is_summary_call(request):
+            asked.append(request.path)
+            time.sleep(0.4 if len(asked) > 1 else 0)
+        return written(request)
+
+    def wrap(inner: Any) -> Any:
+        policy = Summarize(max_messages=8, keep_recent=2, max_summary_tokens=100, timeout=0.7)
+        return compacting(inner, policy, windows={"*": 600})
+
+    sdk = SDK["openai"]
+    with Provider(default=slowly) as slow, conversing(sdk, slow, wrap, awaited=awaited) as (client, call, _):
+        with control(client).capture() as reports:
+            call(long_history(sdk, words=100))
+        for thread in threading.enumerate():
+            if thread.name == "compacting_client.summarizer":
+                thread.join(10)
+    usage = reports[0].summary_usage
+    assert len(asked) <= 3
+    assert reports[0].summary is None
+    assert usage is not None
+    assert (usage.input_tokens or 0) > 100
+    assert (usage.output_tokens or 0) > 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import re
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -122,19 +122,19 @@ def _no_key(provider: _Provider, name: str, why: str) -> ConfigError:
     )
 
 
-def asker(client: Callable[[], Any], home: Home) -> Asker:
-    """Asks the models that a policy names; ``client`` gives the unwrapped client."""
+def asker(client: Callable[[], Any], home: Home, headers: Mapping[str, Any] | None = None) -> Asker:
+    """Asks the models that a policy names; ``client`` gives the unwrapped client, ``headers`` is what the request has of its own."""
 
     def ask(by: ByModel, session: Session, answers: list[Answered]) -> Callable[[SummaryRequest], Any]:
         async def awaited(request: SummaryRequest) -> Answered:
-            steps = _steps(_way(client, home, by, session, answers), request)
+            steps = _steps(_way(client, home, headers, by, session, answers), request)
             step = next(steps)
             while not isinstance(step, Answered):
                 step = steps.send(await _aoutcome(step))
             return step
 
         def plain(request: SummaryRequest) -> Answered:
-            steps = _steps(_way(client, home, by, session, answers), request)
+            steps = _steps(_way(client, home, headers, by, session, answers), request)
             step = next(steps)
             while not isinstance(step, Answered):
                 step = steps.send(_outcome(step))
@@ -166,11 +166,21 @@ def _steps(way: _Way, request: SummaryRequest) -> Generator[Callable[[], Any] | 
     yield (yield from way.answered(request)) if way.learned else answer
 
 
-def _way(client: Callable[[], Any], home: Home, by: ByModel, session: Session, answers: list[Answered]) -> _Way:
+def _way(  # noqa: PLR0917 - made in one place
+    client: Callable[[], Any],
+    home: Home,
+    headers: Mapping[str, Any] | None,
+    by: ByModel,
+    session: Session,
+    answers: list[Answered],
+) -> _Way:
     provider, model = (home.provider, by.used) if by.name is None else _place(home, by.name)
     at_home = provider != home.provider or not home.is_own
     asked = client() if provider == home.provider else _helper(session, provider, str(by.name))
-    return _Way(_question(provider, by), asked, model, by.timeout, at_home, session.windows, answers)
+    own = (
+        {"extra_headers": headers} if headers and provider == home.provider else {}
+    )  # another provider is told none of them
+    return _Way(_question(provider, by), asked, model, by.timeout, at_home, session.windows, answers, own)
 
 
 class _Way:
@@ -185,10 +195,11 @@ class _Way:
         at_home: bool,
         windows: Windows,
         answers: list[Answered],
+        own: Mapping[str, Any],
     ) -> None:
         self._question, self._client, self._model = question, client, model
         self._until, self._at_home, self._windows = time.monotonic() + seconds, at_home, windows
-        self._answers = answers
+        self._answers, self._own = answers, own
         self.learned = False
 
     def answered(self, request: SummaryRequest) -> Generator[Callable[[], Any], Any, Answered]:
@@ -202,7 +213,7 @@ class _Way:
             if left <= 0:  # a thread is not stopped: it has to stop itself
                 return Answered(None, model, error=TimeoutError.__name__)
             words = question.arguments(model, part.prompt, part.max_tokens, left, self._at_home)
-            outcome = yield partial(question.method(self._client), **words)
+            outcome = yield partial(question.method(self._client), **words, **self._own)
             if isinstance(outcome, Exception):
                 self._learn(outcome, part)
                 answer = Answered(None, model, error=type(outcome).__name__)

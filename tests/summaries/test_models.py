@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import anthropic
@@ -362,3 +363,42 @@ def test_a_summary_in_parts_ends_with_its_time(awaited: bool) -> None:
     assert usage is not None
     assert (usage.input_tokens or 0) > 100
     assert (usage.output_tokens or 0) > 0
+
+
+OWN = {"x-tenant": "7", "Authorization": "Bearer seven", "Idempotency-Key": "once"}
+
+
+def with_headers(name: str) -> Sdk:
+    """An SDK whose requests have headers of their own."""
+
+    def call(client: Any, items: list[Any]) -> Any:
+        if name == "openai":
+            return client.chat.completions.create(model="gpt-5-mini", messages=items, extra_headers=OWN)
+        return client.messages.create(model="claude-sonnet-4-6", max_tokens=50, messages=items, extra_headers=OWN)
+
+    return replace(SDK[name], call=call)
+
+
+@both
+@pytest.mark.parametrize("name", ["openai", "anthropic"])
+def test_a_summary_is_asked_with_the_headers_of_its_request(provider: Provider, name: str, awaited: bool) -> None:
+    """They may say who pays, or who may ask; but not the one that tells this request from others."""
+    sdk = with_headers(name)
+    send(sdk, compacting((sdk.aclient if awaited else sdk.client)(provider), Summarize()), awaited)
+    headers = summary_call(provider).headers
+    assert (headers["x-tenant"], headers["authorization"]) == ("7", "Bearer seven")
+    assert headers.get("idempotency-key") != "once"
+
+
+@both
+def test_another_provider_is_not_told_the_headers_of_a_request(
+    monkeypatch: pytest.MonkeyPatch, provider: Provider, awaited: bool
+) -> None:
+    """They hold keys of the first one."""
+    keys(monkeypatch, provider)
+    monkeypatch.delenv("OPENAI_BASE_URL")
+    client = compacting(client_of("openai", provider, awaited=awaited), Summarize("claude-haiku-4-5"))
+    send(with_headers("openai"), client, awaited)
+    headers = summary_call(provider).headers
+    assert "x-tenant" not in headers
+    assert "seven" not in str(headers)

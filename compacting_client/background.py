@@ -29,11 +29,19 @@ class _Job:
     call: Call | AsyncCall
 
 
+class _Held:
+    """What is under way for one conversation, and its lock: nobody else waits while a summary is begun."""
+
+    def __init__(self) -> None:
+        self.jobs: list[_Job] = []
+        self.lock = threading.Lock()
+
+
 class Background:
     """Thread-safe; the oldest go first where there are too many."""
 
     def __init__(self) -> None:
-        self._jobs: OrderedDict[str, list[_Job]] = OrderedDict()
+        self._held: OrderedDict[str, _Held] = OrderedDict()
         self._lock = threading.Lock()
 
     def look(
@@ -44,25 +52,32 @@ class Background:
         if key is None:
             return None
         with self._lock:
-            jobs = self._jobs.pop(key, [])
-            mine = next((job for job in jobs if beside.covers(job.units, job.mark)), None)
+            held = self._held.setdefault(key, _Held())
+        with held.lock:
+            mine = next((job for job in held.jobs if beside.covers(job.units, job.mark)), None)
             if mine is None and not attempts.waits(key):
                 step, units, mark = beside.begin()
-                jobs.append(_Job(units, mark, start(step)))
+                held.jobs.append(_Job(units, mark, start(step)))
             over = mine is not None and mine.call.over()
-            jobs = [job for job in jobs if not over or job is not mine][-_EACH:]
-            if jobs:
-                self._jobs[key] = jobs
-            while len(self._jobs) > _CONVERSATIONS:
-                for job in self._jobs.popitem(last=False)[1]:
-                    job.call.end()
+            held.jobs = [job for job in held.jobs if not over or job is not mine][-_EACH:]
+            self._keep(key, held)
         return (mine.units, mine.call.told(attempts)) if mine is not None and over else None
+
+    def _keep(self, key: str, held: _Held) -> None:
+        """Hold a conversation as the newest one, as long as something is under way for it."""
+        with self._lock:
+            self._held.pop(key, None)
+            if held.jobs:
+                self._held[key] = held
+            while len(self._held) > _CONVERSATIONS:
+                for job in self._held.popitem(last=False)[1].jobs:
+                    job.call.end()
 
     def end(self) -> list[asyncio.Future[None]]:
         """Forget all, and cancel what is under way; what async clients have to await.  Threads have a moment to end by themselves."""
         with self._lock:
-            calls = [job.call for each in self._jobs.values() for job in each]
-            self._jobs.clear()
+            calls = [job.call for held in self._held.values() for job in held.jobs]
+            self._held.clear()
         until = time.monotonic() + _MOMENT
         for call in calls:
             if isinstance(call, Call):

@@ -22,18 +22,27 @@ _MOMENT = 1.0  # seconds that closing a client may take for all threads together
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A summary being made, and of what."""
+    """A summary being made, and of what.  ``key`` names its conversation in a store."""
 
+    key: str | None
     units: frozenset[int]
     mark: tuple[int, int]
     call: Call | AsyncCall
+
+
+class _Held:
+    """What is under way for one conversation, and its lock: nobody else waits while a summary is begun."""
+
+    def __init__(self) -> None:
+        self.jobs: list[_Job] = []
+        self.lock = threading.Lock()
 
 
 class Background:
     """Thread-safe; the oldest go first where there are too many."""
 
     def __init__(self) -> None:
-        self._jobs: OrderedDict[str, list[_Job]] = OrderedDict()
+        self._held: OrderedDict[str, _Held] = OrderedDict()
         self._lock = threading.Lock()
 
     def look(
@@ -44,33 +53,41 @@ class Background:
         if key is None:
             return None
         with self._lock:
-            jobs = self._jobs.pop(key, [])
-            mine = next((job for job in jobs if beside.covers(job.units, job.mark)), None)
+            held = self._held.setdefault(key, _Held())
+        with held.lock:
+            mine = next((job for job in held.jobs if beside.covers(job.units, job.mark)), None)
             if mine is None and not attempts.waits(key):
                 step, units, mark = beside.begin()
-                jobs.append(_Job(units, mark, start(step)))
+                held.jobs.append(_Job(step.key, units, mark, start(step)))
             over = mine is not None and mine.call.over()
-            jobs = [job for job in jobs if not over or job is not mine][-_EACH:]
-            if jobs:
-                self._jobs[key] = jobs
-            while len(self._jobs) > _CONVERSATIONS:
-                for job in self._jobs.popitem(last=False)[1]:
-                    job.call.end()
+            held.jobs = [job for job in held.jobs if not over or job is not mine][-_EACH:]
+            self._keep(key, held)
         return (mine.units, mine.call.told(attempts)) if mine is not None and over else None
 
     def forget(self, key: str | None = None) -> None:
         """Drop what was made, or is being made, for one conversation, or for all of them: it is never used, and where it can be, cancelled."""
         with self._lock:
-            keys = list(self._jobs) if key is None else [key]
-            calls = [job.call for each in keys for job in self._jobs.pop(each, ())]
-        for call in calls:
-            call.end()
+            jobs = [job for held in self._held.values() for job in held.jobs if key in (None, job.key)]
+            for held in self._held.values():
+                held.jobs = [job for job in held.jobs if key not in (None, job.key)]
+        for job in jobs:
+            job.call.end()
+
+    def _keep(self, key: str, held: _Held) -> None:
+        """Hold a conversation as the newest one, as long as something is under way for it."""
+        with self._lock:
+            self._held.pop(key, None)
+            if held.jobs:
+                self._held[key] = held
+            while len(self._held) > _CONVERSATIONS:
+                for job in self._held.popitem(last=False)[1].jobs:
+                    job.call.end()
 
     def end(self) -> list[asyncio.Future[None]]:
         """Forget all, and cancel what is under way; what async clients have to await.  Threads have a moment to end by themselves."""
         with self._lock:
-            calls = [job.call for each in self._jobs.values() for job in each]
-            self._jobs.clear()
+            calls = [job.call for held in self._held.values() for job in held.jobs]
+            self._held.clear()
         until = time.monotonic() + _MOMENT
         for call in calls:
             if isinstance(call, Call):

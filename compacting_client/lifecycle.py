@@ -19,6 +19,7 @@ from compacting_client.conversations import Followed
 from compacting_client.core.asking import Asking
 from compacting_client.core.compaction import Question, compaction, unchanged
 from compacting_client.core.conversation import Conversation
+from compacting_client.core.effects import Unused
 from compacting_client.core.outcome import Outcome
 from compacting_client.core.plan import Plan
 from compacting_client.core.sent import Trail
@@ -258,6 +259,9 @@ class _Request:
                     yield effect
         except Exception as error:  # noqa: BLE001 - a store that is down costs an event, never the response
             yield Tell([account.memory_failed(error, self.report.request_id, "nothing remembered")])
+            made = self.outcome.summary
+            if made is not None and made.text is not None:  # each further request would have it made again
+                yield Unused(self.outcome.summary.name)
 
     def broken(self, conversation: Conversation, plan: Plan) -> list[str]:
         """The rules that the body breaks under `plan`, and did not break before."""

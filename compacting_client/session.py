@@ -19,7 +19,7 @@ from compacting_client.answers import Answers
 from compacting_client.background import Background
 from compacting_client.conversations import Conversations
 from compacting_client.core.effects import Summarise
-from compacting_client.core.summaries import ByModel, SummaryRequest
+from compacting_client.core.summaries import Answered, ByModel, SummaryRequest
 from compacting_client.events import Level
 from compacting_client.logs import Log
 from compacting_client.memory.base import Claims
@@ -32,8 +32,8 @@ from compacting_client.windows import Windows
 
 __all__ = ["Asker", "Scope", "Session"]
 
-Asker = Callable[[ByModel, "Session"], Callable[[SummaryRequest], Any]]
-"""Gives the function that asks a model for a summary, awaited or not as the client is."""
+Asker = Callable[[ByModel, "Session", list[Answered]], Callable[[SummaryRequest], Any]]
+"""Gives the function that asks a model for a summary, awaited or not as the client is; each answer is added to the list at once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,7 +95,7 @@ class Session:
         """`step` with a function to call."""
         if not isinstance(step.summarizer, ByModel) or self.asker is None:
             return step
-        return replace(step, summarizer=self.asker(step.summarizer, self))
+        return replace(step, summarizer=self.asker(step.summarizer, self, step.answers))
 
     def derive(self, policy: Policy | None, *, is_async: bool | None = None) -> Session:
         """The same session under another policy, or for a client whose calls are awaited."""

@@ -208,14 +208,22 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def _tokens(answers: list[Answered]) -> dict[str, int | None]:
+    """What a model read and wrote for all of them, where it told any of it."""
+    names = ("input_tokens", "output_tokens")
+    told = {name: [n for each in answers if (n := getattr(each, name)) is not None] for name in names}
+    return {name: sum(counts) if counts else None for name, counts in told.items()}
+
+
 def _told(step: Summarise, attempts: Attempts, answer: Any, started: float) -> Summarised:
     spent = (time.perf_counter() - started) * 1000
     if isinstance(answer, (KeyboardInterrupt, SystemExit)):
         raise answer
     counts: dict[str, Any] = {}
     error = type(answer).__name__ if isinstance(answer, BaseException) else "NoText"
+    if step.answers:  # also where the last one never came
+        counts = {"model": step.answers[-1].model, **_tokens(step.answers)}
     if isinstance(answer, Answered):
-        counts = {"model": answer.model, "input_tokens": answer.input_tokens, "output_tokens": answer.output_tokens}
         answer, error = answer.text, answer.error or error
     if isinstance(answer, str) and answer.strip():
         return Summarised(answer, spent, **counts)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable, Generator
+import time
+from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -121,19 +122,19 @@ def _no_key(provider: _Provider, name: str, why: str) -> ConfigError:
     )
 
 
-def asker(client: Callable[[], Any], home: Home) -> Asker:
-    """Asks the models that a policy names; ``client`` gives the unwrapped client."""
+def asker(client: Callable[[], Any], home: Home, headers: Mapping[str, Any] | None = None) -> Asker:
+    """Asks the models that a policy names; ``client`` gives the unwrapped client, ``headers`` is what the request has of its own."""
 
-    def ask(by: ByModel, session: Session) -> Callable[[SummaryRequest], Any]:
+    def ask(by: ByModel, session: Session, answers: list[Answered]) -> Callable[[SummaryRequest], Any]:
         async def awaited(request: SummaryRequest) -> Answered:
-            steps = _steps(client, home, by, session, request)
+            steps = _steps(_way(client, home, headers, by, session, answers), request)
             step = next(steps)
             while not isinstance(step, Answered):
                 step = steps.send(await _aoutcome(step))
             return step
 
         def plain(request: SummaryRequest) -> Answered:
-            steps = _steps(client, home, by, session, request)
+            steps = _steps(_way(client, home, headers, by, session, answers), request)
             step = next(steps)
             while not isinstance(step, Answered):
                 step = steps.send(_outcome(step))
@@ -159,26 +160,45 @@ async def _aoutcome(call: Callable[[], Any]) -> Any:
         return error
 
 
-def _steps(
-    client: Callable[[], Any], home: Home, by: ByModel, session: Session, request: SummaryRequest
-) -> Generator[Callable[[], Any] | Answered, Any, None]:
+def _steps(way: _Way, request: SummaryRequest) -> Generator[Callable[[], Any] | Answered, Any, None]:
     """The calls to make, one after the other, each sent its response or its error; then the answer."""
-    provider, model = (home.provider, by.used) if by.name is None else _place(home, by.name)
-    at_home = provider != home.provider or not home.is_own
-    asked = client() if provider == home.provider else _helper(session, provider, str(by.name))
-    way = _Way(_question(provider, by), asked, model, by.timeout, at_home, session.windows)
     answer = yield from way.answered(request)
     yield (yield from way.answered(request)) if way.learned else answer
 
 
+def _way(  # noqa: PLR0917 - made in one place
+    client: Callable[[], Any],
+    home: Home,
+    headers: Mapping[str, Any] | None,
+    by: ByModel,
+    session: Session,
+    answers: list[Answered],
+) -> _Way:
+    provider, model = (home.provider, by.used) if by.name is None else _place(home, by.name)
+    at_home = provider != home.provider or not home.is_own
+    asked = client() if provider == home.provider else _helper(session, provider, str(by.name))
+    # another provider is told none of them
+    own = {"extra_headers": headers} if headers and provider == home.provider else {}
+    return _Way(_question(provider, by), asked, model, by.timeout, at_home, session.windows, answers, own)
+
+
 class _Way:
-    """How one model is asked.  ``learned``: it has just told that less fits in."""
+    """How one model is asked, for so many seconds from now on.  ``learned``: it has just told that less fits in."""
 
     def __init__(  # noqa: PLR0917 - made in one place
-        self, question: Question, client: Any, model: str, seconds: float, at_home: bool, windows: Windows
+        self,
+        question: Question,
+        client: Any,
+        model: str,
+        seconds: float,
+        at_home: bool,
+        windows: Windows,
+        answers: list[Answered],
+        own: Mapping[str, Any],
     ) -> None:
         self._question, self._client, self._model = question, client, model
-        self._seconds, self._at_home, self._windows = seconds, at_home, windows
+        self._until, self._at_home, self._windows = time.monotonic() + seconds, at_home, windows
+        self._answers, self._own = answers, own
         self.learned = False
 
     def answered(self, request: SummaryRequest) -> Generator[Callable[[], Any], Any, Answered]:
@@ -188,13 +208,17 @@ class _Way:
         parts = in_parts(request, most)
         part = next(parts)
         while True:
-            words = question.arguments(model, part.prompt, room, self._seconds)
-            outcome = yield partial(question.method(self._client), **words)
+            left = self._until - time.monotonic()
+            if left <= 0:  # a thread is not stopped: it has to stop itself
+                return Answered(None, model, error=TimeoutError.__name__)
+            words = question.arguments(model, part.prompt, room, left)
+            outcome = yield partial(question.method(self._client), **words, **self._own)
             if isinstance(outcome, Exception):
                 self._learn(outcome, part, room)
                 answer = Answered(None, model, error=type(outcome).__name__)
             else:
                 answer = question.answer(outcome, model)
+            self._answers.append(answer)
             try:
                 part = parts.send(answer)
             except StopIteration as done:
@@ -205,9 +229,7 @@ class _Way:
         api, model = self._question.wire.API, self._model
         room = self._question.room(model, request.max_tokens, self._at_home)
         window = self._windows.of(api, model)
-        if (
-            window is not None and room > window.size / 2
-        ):  # wide only for those that think: a small window is for the question too
+        if window is not None and room > window.size / 2:  # wide only for those that think
             room = max(request.max_tokens, int(window.size / 2))
         beside = self._windows.of(api, model, room)
         return room, beside.budget(_WINDOW) if beside is not None else None

@@ -17,7 +17,7 @@ from compacting_client.bindings import models, watching
 from compacting_client.errors import ConfigError
 from compacting_client.formats import anthropic_messages, openai_chat
 from compacting_client.formats.base import Format
-from compacting_client.session import Session
+from compacting_client.session import Asker, Session
 from compacting_client.shell import arun, run
 
 __all__ = ["FORMATS", "bind", "counts", "home", "is_async", "session_of", "supports"]
@@ -99,8 +99,7 @@ def bind(client: Any, session: Session) -> Any:
             attributes[name] = type(value)(made)  # some clients build resources in __init__, not on demand
         elif type(value).__name__.endswith(("WithRawResponse", "WithStreamedResponse")):
             del attributes[name]  # a cached property, made again on demand
-    # summaries are asked of a copy: resources that are made on demand are no change of the original
-    session = session.on(models.asker(lambda: copy.copy(original), home(original)))
+    session = session.on(_asker(original))
     attributes[_SESSION], attributes[_ORIGINAL] = session, original
     for name in ("request", _CLOSING, *_DERIVING):
         own = original.__dict__.get(name)
@@ -152,22 +151,22 @@ def _request(made: Any, own: Callable[..., Any] | None, name: str, session: Sess
         return own(*args, **kwargs) if own is not None else getattr(cls, name)(made, *args, **kwargs)
 
     async def arequest(cast_to: Any, options: Any, *args: Any, **kwargs: Any) -> Any:
-        wire, body = _format_of(options), _body(options)
-        steps = _steps(session, wire, options, body, made)
+        wire, body, mine = _format_of(options), _body(options), _with_headers(session, made, options)
+        steps = _steps(mine, wire, options, body, made)
         if steps is None:
             return await forward(cast_to, options, *args, **kwargs)
         deliver = functools.partial(watching.adeliver, session, wire)
         return await arun(
-            steps, session, lambda new: forward(cast_to, _with(options, body, new), *args, **kwargs), deliver
+            steps, mine, lambda new: forward(cast_to, _with(options, body, new), *args, **kwargs), deliver
         )
 
     def request(cast_to: Any, options: Any, *args: Any, **kwargs: Any) -> Any:
-        wire, body = _format_of(options), _body(options)
-        steps = _steps(session, wire, options, body, made)
+        wire, body, mine = _format_of(options), _body(options), _with_headers(session, made, options)
+        steps = _steps(mine, wire, options, body, made)
         if steps is None:
             return forward(cast_to, options, *args, **kwargs)
         deliver = functools.partial(watching.deliver, session, wire)
-        return run(steps, session, lambda new: forward(cast_to, _with(options, body, new), *args, **kwargs), deliver)
+        return run(steps, mine, lambda new: forward(cast_to, _with(options, body, new), *args, **kwargs), deliver)
 
     return arequest if is_async(made) else request
 
@@ -208,12 +207,28 @@ def _steps(session: Session, wire: Format | None, options: Any, body: Any, made:
     return lifecycle.passed_by(session, left_alone, body, "this API is not supported in this version")
 
 
+def _headers(options: Any) -> dict[str, Any]:
+    """The headers of one request, without those that the SDK speaks to itself by."""
+    given = cast("Mapping[str, Any]", options.headers if isinstance(options.headers, Mapping) else {})  # pyright: ignore[reportUnknownMemberType]
+    return {name: value for name, value in given.items() if not name.lower().startswith("x-stainless")}
+
+
+def _asker(original: Any, headers: Mapping[str, Any] | None = None) -> Asker:
+    """Asks a copy for summaries: resources that are made on demand are no change of the original."""
+    return models.asker(lambda: copy.copy(original), home(original), headers)
+
+
+def _with_headers(session: Session, made: Any, options: Any) -> Session:
+    """The session, which asks for summaries with the headers of a request: they may say who pays, or who may ask.  But one names the request."""
+    headers = {name: value for name, value in _headers(options).items() if name.lower() != "idempotency-key"}
+    return session.on(_asker(made.__dict__[_ORIGINAL], headers)) if headers else session
+
+
 def _counting(made: Any, options: Any) -> lifecycle.Counting:
     """The provider's count of a body, asked with the client that was wrapped, and the headers of the request."""
     original = made.__dict__[_ORIGINAL]
     path, _, query = str(options.url).partition("?")
-    given = cast("Mapping[str, Any]", options.headers if isinstance(options.headers, Mapping) else {})  # pyright: ignore[reportUnknownMemberType]
-    headers = {name: value for name, value in given.items() if not name.lower().startswith("x-stainless")}
+    headers = _headers(options)
 
     def asked(body: Mapping[str, Any]) -> Any:
         fields = {name: body[name] for name in _COUNTED if name in body}

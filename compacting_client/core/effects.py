@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from compacting_client.core.prefix import Entry
-from compacting_client.core.summaries import ByModel, SummaryRequest
+from compacting_client.core.summaries import Answered, ByModel, SummaryRequest
 
 __all__ = [
     "Ask",
@@ -67,7 +67,7 @@ class Summarise:
     """Have a summary made, within `timeout` seconds.  Answer: Summarised.
 
     ``key`` names the conversation in a store.  ``name`` names it more closely, as others may open alike: where a summariser failed, the next
-    requests of that name are answered at once, without a text and without an error.
+    requests of that name are answered at once, without a text and without an error.  ``answers``: what a model has answered so far, part by part.
     """
 
     key: str | None
@@ -75,6 +75,7 @@ class Summarise:
     summarizer: Callable[[SummaryRequest], Any] | ByModel
     request: SummaryRequest
     timeout: float
+    answers: list[Answered] = field(default_factory=list["Answered"], compare=False, repr=False)
 
 
 class Begun(NamedTuple):

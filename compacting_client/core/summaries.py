@@ -128,22 +128,19 @@ def asked(messages: Sequence[Message], previous: str | None, max_tokens: int, in
 def in_parts(request: SummaryRequest, most: float | None) -> Generator[SummaryRequest, Answered, Answered]:
     """Ask for a summary in requests of at most so many tokens, by the default estimate: each folds in the one before.  Returns the last answer.
 
-    The tokens of all are added up.  The first one without text ends it.
+    The first one without text ends it.
     """
     if most is None or estimate(request.prompt) <= most:
         return (yield request)
     fixed = estimate(asked((), "x" * 4 * request.max_tokens, request.max_tokens, request.instruction).prompt)
     room = max(_SMALLEST, most - fixed)
-    previous, spent = request.previous, list[Answered]()
+    previous, answer = request.previous, Answered(None, "")
     for part in _portions(request.messages, room):
         answer = yield asked(part, previous, request.max_tokens, request.instruction)
-        spent.append(answer)
         if answer.text is None:
             break
         previous = bounded(answer.text, request.max_tokens)
-    read = [n for each in spent if (n := each.input_tokens) is not None]
-    written = [n for each in spent if (n := each.output_tokens) is not None]
-    return spent[-1]._replace(input_tokens=sum(read) if read else None, output_tokens=sum(written) if written else None)
+    return answer
 
 
 _SMALLEST = 200  # tokens that a part may have, whatever the window

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,14 @@ import openai
 import pytest
 
 from compacting_client import Chain, DropOldest, Summarize, compacting, control, memory
+from compacting_client.background import Background
+from compacting_client.core.effects import Begun, Beside
 from compacting_client.formats import openai_chat
 from compacting_client.lifecycle import exchange
 from compacting_client.session import Session
 from compacting_client.settings import Settings
 from compacting_client.shell import arun
+from compacting_client.summarizers import Attempts, Call
 from compacting_client.testing import EventCapture, Provider
 from tests.driving import leave, session, size
 from tests.strategies import to_chat
@@ -454,3 +458,29 @@ def test_a_summary_that_ends_with_its_loop_counts_as_failed(ending: str) -> None
         loop.close()
     assert len(asked) == 3
     assert [event.error for event in events.named("summary.failed")] == ["CancelledError", "CancelledError"]
+
+
+def test_a_conversation_does_not_wait_until_the_summary_of_another_is_begun() -> None:
+    """The question for one is long in being written; a request of another leaves meanwhile."""
+    inside, let = threading.Event(), threading.Event()
+    held = Background()
+
+    def begin() -> Any:
+        inside.set()
+        assert let.wait(30)
+        raise RuntimeError
+
+    def look(name: str) -> None:
+        with suppress(RuntimeError):
+            held.look(Beside(name, begin if name == "slow" else Begun, lambda *_: False), Call, waiting)  # type: ignore[arg-type]
+
+    waiting = Attempts()
+    waiting.failed("quick")
+    first, second = (threading.Thread(target=look, args=(name,), daemon=True) for name in ("slow", "quick"))
+    first.start()
+    assert inside.wait(30)
+    second.start()
+    second.join(5)
+    assert not second.is_alive()
+    let.set()
+    first.join(30)

@@ -2,6 +2,8 @@
 
 import asyncio
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -14,7 +16,7 @@ from google import genai
 from compacting_client import Chain, ConfigError, DropOldest, Summarize, compacting, control
 from compacting_client.testing import Provider, Recorded
 from tests.summaries.at_home import client_of
-from tests.summaries.conversing import SDKS, Sdk, answering, is_summary_call, turn
+from tests.summaries.conversing import SDKS, Sdk, answering, conversing, is_summary_call, turn
 
 SDK = {sdk.name: sdk for sdk in SDKS}
 USED = {"openai": "gpt-5-mini", "anthropic": "claude-sonnet-4-6", "google": "gemini-2.5-flash"}
@@ -46,9 +48,9 @@ def keys(monkeypatch: pytest.MonkeyPatch, provider: Provider) -> None:
         monkeypatch.setenv(name, value)
 
 
-def long_history(sdk: Sdk) -> list[Any]:
+def long_history(sdk: Sdk, words: int = 8) -> list[Any]:
     """Enough for a summary, tool results among it."""
-    return [item for number in range(20) for item in turn(sdk, number)] + [sdk.user("And now?")]
+    return [item for number in range(20) for item in turn(sdk, number, words)] + [sdk.user("And now?")]
 
 
 def send(sdk: Sdk, client: Any, awaited: bool) -> Any:
@@ -354,3 +356,72 @@ def test_a_summary_in_the_system_prompt_leaves_through_the_sdk(provider: Provide
     assert str(body).count("They keep a ship") == 1
     assert history == long_history(sdk)
     client.close()
+
+
+@both
+def test_a_summary_in_parts_ends_with_its_time(awaited: bool) -> None:
+    """No part is asked for once it is over; what the others took is told all the same."""
+    written, asked = answering(), list[str]()
+
+    def slowly(request: Recorded) -> str:
+        if is_summary_call(request):
+            asked.append(request.path)
+            time.sleep(0.4 if len(asked) > 1 else 0)
+        return written(request)
+
+    def wrap(inner: Any) -> Any:
+        policy = Summarize(max_messages=8, keep_recent=2, max_summary_tokens=100, timeout=0.7)
+        return compacting(inner, policy, windows={"*": 600})
+
+    sdk = SDK["openai"]
+    with Provider(default=slowly) as slow, conversing(sdk, slow, wrap, awaited=awaited) as (client, call, _):
+        with control(client).capture() as reports:
+            call(long_history(sdk, words=100))
+        for thread in threading.enumerate():
+            if thread.name == "compacting_client.summarizer":
+                thread.join(10)
+    usage = reports[0].summary_usage
+    assert len(asked) <= 3
+    assert reports[0].summary is None
+    assert usage is not None
+    assert (usage.input_tokens or 0) > 100
+    assert (usage.output_tokens or 0) > 0
+
+
+OWN = {"x-tenant": "7", "Authorization": "Bearer seven", "Idempotency-Key": "once"}
+
+
+def with_headers(name: str) -> Sdk:
+    """An SDK whose requests have headers of their own."""
+
+    def call(client: Any, items: list[Any]) -> Any:
+        if name == "openai":
+            return client.chat.completions.create(model="gpt-5-mini", messages=items, extra_headers=OWN)
+        return client.messages.create(model="claude-sonnet-4-6", max_tokens=50, messages=items, extra_headers=OWN)
+
+    return replace(SDK[name], call=call)
+
+
+@both
+@pytest.mark.parametrize("name", ["openai", "anthropic"])
+def test_a_summary_is_asked_with_the_headers_of_its_request(provider: Provider, name: str, awaited: bool) -> None:
+    """They may say who pays, or who may ask; but not the one that tells this request from others."""
+    sdk = with_headers(name)
+    send(sdk, compacting((sdk.aclient if awaited else sdk.client)(provider), Summarize()), awaited)
+    headers = summary_call(provider).headers
+    assert (headers["x-tenant"], headers["authorization"]) == ("7", "Bearer seven")
+    assert headers.get("idempotency-key") != "once"
+
+
+@both
+def test_another_provider_is_not_told_the_headers_of_a_request(
+    monkeypatch: pytest.MonkeyPatch, provider: Provider, awaited: bool
+) -> None:
+    """They hold keys of the first one."""
+    keys(monkeypatch, provider)
+    monkeypatch.delenv("OPENAI_BASE_URL")
+    client = compacting(client_of("openai", provider, awaited=awaited), Summarize("claude-haiku-4-5"))
+    send(with_headers("openai"), client, awaited)
+    headers = summary_call(provider).headers
+    assert "x-tenant" not in headers
+    assert "seven" not in str(headers)

@@ -255,6 +255,7 @@ def test_marks_take_no_place_of_a_conversation() -> None:
     writer.answer = lambda _: f"text {len(writer.asked)}"
     state = session(policy_of(writer), memory=store)
     bodies = [to_chat([talk(1)[0], {"role": "user", "content": f"hello {n}"}, *talk(8)[2:]]) for n in range(4)]
+    sent: list[Any] = []
     for _ in range(3):
         sent = [leave(state, openai_chat, body)[0] for body in bodies]
     assert len(writer.asked) == len(store) == 4

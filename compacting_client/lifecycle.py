@@ -261,7 +261,7 @@ class _Request:
             yield Tell([account.memory_failed(error, self.report.request_id, "nothing remembered")])
             made = self.outcome.summary
             if made is not None and made.text is not None:  # each further request would have it made again
-                yield Unused(self.outcome.summary.name)
+                yield Unused(made.name)
 
     def broken(self, conversation: Conversation, plan: Plan) -> list[str]:
         """The rules that the body breaks under `plan`, and did not break before."""

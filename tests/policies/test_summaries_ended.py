@@ -210,7 +210,7 @@ def test_an_interrupt_while_a_text_is_published_gives_the_claim_back() -> None:
     class Interrupted(memory.InProcess):
         """The signal comes while the store is told."""
 
-        def publish(self, *_: Any) -> None:
+        def publish(self, key: str, name: str, token: str, text: str, seconds: float) -> None:
             raise KeyboardInterrupt
 
     store = Interrupted()

@@ -14,7 +14,7 @@ import pytest
 from google import genai
 
 from compacting_client import Chain, ConfigError, DropOldest, Summarize, compacting, control
-from compacting_client.testing import Provider, Recorded
+from compacting_client.testing import Failure, Provider, Recorded
 from tests.summaries.at_home import client_of
 from tests.summaries.conversing import SDKS, Sdk, answering, conversing, is_summary_call, turn
 
@@ -425,3 +425,27 @@ def test_another_provider_is_not_told_the_headers_of_a_request(
     headers = summary_call(provider).headers
     assert "x-tenant" not in headers
     assert "seven" not in str(headers)
+
+
+def test_what_a_first_try_took_is_told_where_a_later_part_of_it_was_too_long() -> None:
+    """The second try is made of smaller parts; the tokens of all answers are added up."""
+    asked = list[str]()
+
+    def reply(request: Recorded) -> Any:
+        if is_summary_call(request):
+            asked.append(request.path)
+        message = "This model's maximum context length is 1000 tokens. However, your messages resulted in 1400 tokens."
+        return Failure(400, message, code="context_length_exceeded") if len(asked) == 2 else "Noted."
+
+    sdk = SDK["openai"]
+    with Provider(default=reply) as small:
+        client = compacting(sdk.client(small), Summarize(max_messages=8, keep_recent=2), windows={"*": 1_500})
+        with control(client).capture() as reports:
+            sdk.call(client, long_history(sdk, words=100))
+        calls = [request.status for request in small.requests if is_summary_call(request)]
+        client.close()
+    assert calls[:3] == [200, 400, 200]
+    taken, once = reports[0].summary_usage, reports[0].usage
+    assert taken is not None
+    assert once is not None
+    assert taken.output_tokens == calls.count(200) * once.output_tokens

@@ -63,8 +63,11 @@ class Recognition:
         return self.key
 
     def apart(self, items: int) -> Generator[Effect, Any, str | None]:
-        """A digest of so many items more: tells most conversations apart that open alike."""
-        return None if self.key is None else (yield from self._digest(min(OPENING + items, len(self.history))))
+        """`key`, a colon, and a digest of so many items more: tells most conversations apart that open alike."""
+        if self.key is None:
+            return None
+        digest = yield from self._digest(min(OPENING + items, len(self.history)))
+        return f"{self.key}:{digest}"
 
     def entries(self) -> Generator[Effect, Any, list[tuple[Entry, int]]]:
         """What this policy stored for a conversation that opens like this one, newest first."""

@@ -14,7 +14,7 @@ from compacting_client.events import ContentReused
 from compacting_client.report import Report
 from compacting_client.returned import Returned
 from compacting_client.session import Session
-from compacting_client.shell import arun, run
+from compacting_client.shell import aask, ask
 from compacting_client.steps import Steps, Tell
 from compacting_client.validation import is_async
 
@@ -56,7 +56,7 @@ def reusing(session: Session, function: Any, name: str | None) -> Any:
         found = _known(session, tool, key, returned)
         if found is None:
             return returned.noted(key, made(*args, **kwargs))
-        run(_steps(found[0]), session, _nothing, _nothing)
+        ask(_steps(found[0]), session)
         return found[1]
 
     @functools.wraps(made)
@@ -65,7 +65,7 @@ def reusing(session: Session, function: Any, name: str | None) -> Any:
         found = _known(session, tool, key, returned)
         if found is None:
             return returned.noted(key, await made(*args, **kwargs))
-        await arun(_steps(found[0]), session, _anothing, _anothing)
+        await aask(_steps(found[0]), session)
         return found[1]
 
     return awrapped if is_async(function) else wrapped
@@ -107,20 +107,12 @@ def _steps(event: ContentReused) -> Steps:
 def _tell(session: Session, event: ContentReused) -> None:
     """Tell it from plain code: async callbacks in a task of their own."""
     if not _awaited(session):
-        run(_steps(event), session, _nothing, _nothing)
+        ask(_steps(event), session)
         return
-    task = asyncio.get_running_loop().create_task(arun(_steps(event), session, _anothing, _anothing))
+    task = asyncio.get_running_loop().create_task(aask(_steps(event), session))
     session.answers.telling.add(task)  # the loop holds it weakly only
     task.add_done_callback(session.answers.telling.discard)
 
 
 def _awaited(session: Session) -> bool:
     return is_async(session.settings.on_event) or is_async(session.settings.on_reuse)
-
-
-def _nothing(*_: Any) -> None:
-    """Nothing is sent."""
-
-
-async def _anothing(*_: Any) -> None:
-    """Nothing is sent."""

@@ -31,7 +31,7 @@ from compacting_client.session import Session
 from compacting_client.steps import Deliver, Finish, Send, Steps, Tell
 from compacting_client.summarizers import NOT_ASKED, AsyncCall, Call, asummarised, summarised
 
-__all__ = ["afinish", "arun", "ask", "finish", "run"]
+__all__ = ["aask", "afinish", "arun", "ask", "finish", "run"]
 
 Stored = Recall | Remember | Reuse | Claim | Publish | Release | Pause
 
@@ -110,12 +110,21 @@ async def arun(
 
 
 def ask(steps: Steps, session: Session) -> Any:
-    """Drive steps that only ask the caller's functions."""
+    """Drive steps that only ask the caller's functions, or tell them something."""
     return run(steps, session, _nothing, _nothing)
+
+
+async def aask(steps: Steps, session: Session) -> Any:
+    """The same on an async client."""
+    return await arun(steps, session, _anothing, _anothing)
 
 
 def _nothing(*_: Any) -> None:
     """Where nothing is sent, there is nothing to send or deliver with."""
+
+
+async def _anothing(*_: Any) -> None:
+    """The same."""
 
 
 def finish(session: Session, report: Report) -> None:

@@ -1,7 +1,7 @@
 """Drives the way of a request without an SDK: what the bindings do, with a list in the place of the network."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from compacting_client import DropOldest, Policy, memory
@@ -37,6 +37,13 @@ def leave(
     report = state.last_report()
     assert report is not None
     return sent[-1], report
+
+
+def requests_of(history: Sequence[Any]) -> Iterator[Any]:
+    """The histories that an application sends: each one that the assistant answers, and the whole of it."""
+    for n in range(1, len(history) + 1):
+        if n == len(history) or history[n]["role"] == "assistant":
+            yield history[:n]
 
 
 def history_of(body: Body) -> Any:

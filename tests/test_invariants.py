@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from compacting_client import DropOldest
 from compacting_client.formats import openai_chat
-from tests.driving import found, leave, question_of, session, share_of, size
+from tests.driving import found, leave, question_of, requests_of, session, share_of, size
 from tests.strategies import SHAPES, chats, odd_chats, policies_options, to_chat
 
 both = pytest.mark.parametrize("shape", SHAPES)
@@ -110,10 +110,8 @@ def test_a_growing_history_keeps_its_cut(shape: str, history: list, budget: int,
     wire, to_body = SHAPES[shape]
     state = session(DropOldest(budget, **options))
     gone: list[Any] = []
-    for n in range(1, len(history) + 1):
-        if n < len(history) and history[n]["role"] != "assistant":
-            continue
-        body = to_body(history[:n])
+    for begun in requests_of(history):
+        body = to_body(begun)
         sent, report = leave(state, wire, body)
         assert not found(wire.API, sent, body)
         absent = [unit.digest for unit in report.dropped]

@@ -147,7 +147,7 @@ class Measure:
 
     def of(self, indexes: Sequence[int]) -> list[Tokens]:
         """Tokens of some items."""
-        return sizes.of(indexes) if isinstance(sizes := self.sizes, Sizes) else [sizes[index] for index in indexes]
+        return _of(self.sizes, indexes)
 
     def left(self, gone: Sequence[Stretch]) -> Tokens:
         """Tokens of the request without the items of these stretches."""
@@ -157,10 +157,6 @@ class Measure:
             stays = between(gone, len(self.conversation))
             self._left = gone, sum([sum(self.of(range(start, stop))) for start, stop in stays])
         return self.outside + self._left[1]
-
-    def _there(self, gone: Collection[int]) -> list[int]:
-        absent = set(gone)
-        return [index for index in range(len(self.conversation)) if index not in absent]
 
     @property
     def known(self) -> bool:
@@ -203,11 +199,9 @@ class Measure:
         self, gone: Collection[int] = (), changed: Mapping[int, Tokens] | None = None
     ) -> tuple[Tokens, Tokens]:
         """Text and media, by the estimate alone, of what is left without the items in `gone`; `changed`: item -> its tokens now."""
-        raw, changed = self.raw, changed or {}
-        there = self._there(gone)
-        sizes = dict(
-            zip(there, raw.of(there) if isinstance(raw, Sizes) else [raw[index] for index in there], strict=True)
-        )
+        absent, changed = set(gone), changed or {}
+        there = [index for index in range(len(self.conversation)) if index not in absent]
+        sizes = dict(zip(there, _of(self.raw, there), strict=True))
         media = {index: tokens for index, tokens in self.conversation.contents.media.items() if index in sizes}
         text = self._beside + sum(sizes.values()) - sum(media.values())
         for index, tokens in changed.items():
@@ -297,6 +291,10 @@ class Measure:
         left = self.scale.of(text) - self.outside
         self._k = max(0.0, left / inside) if inside else self.scale.k
         return calibration.whole(self.raw, self.conversation.contents.media, self._k)
+
+
+def _of(sizes: Sequence[Tokens], indexes: Sequence[int]) -> list[Tokens]:
+    return sizes.of(indexes) if isinstance(sizes, Sizes) else [sizes[index] for index in indexes]
 
 
 def _each(tokenizer: Tokenizer, texts: Sequence[imprints.Imprint], roles: Sequence[str]) -> list[Tokens]:

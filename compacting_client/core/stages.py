@@ -23,7 +23,7 @@ class Stages:
         self.view = view
         self._question = question = view.conversation.question()
         members = view.conversation.exchanges.members
-        start = -1 if question is None else question
+        self._start = start = -1 if question is None else question
         self._behind = {unit for unit in members if unit <= start < members[unit][-1]}  # begun before the question
         self.run, self.earlier = set[int](), set[int]()
         for unit in view.units():
@@ -54,21 +54,19 @@ class Stages:
         """The units that are gone, or go now, and belong into the ledger: those of the run; with `noted` the earlier exchanges too."""
         owner, conversation = self.view.conversation.exchanges.owner, self.view.conversation
         gone = {*units, *(unit for unit in self.view.gone if owner[unit] == unit)}
-        start = -1 if self._question is None else self._question
         if not noted:
-            return sorted(unit for unit in gone if unit > start or unit in self._behind)
+            return sorted(unit for unit in gone if unit > self._start or unit in self._behind)
         spoken = conversation.calls.keys() | conversation.answers.keys()
-        return sorted(unit for unit in gone if unit > start or unit in spoken)
+        return sorted(unit for unit in gone if unit > self._start or unit in spoken)
 
     def left(self, units: AbstractSet[int], *, noted: bool) -> list[int]:
         """The exchanges that stay, and whose results the ledger need not have."""
-        start = -1 if self._question is None else self._question
         there = (
             unit
             for unit in self.view.conversation.exchanges.members
             if unit not in units and unit not in self.view.gone
         )
-        return sorted(unit for unit in there if noted or unit > start or unit in self._behind)
+        return sorted(unit for unit in there if noted or unit > self._start or unit in self._behind)
 
     def said_before(self, units: AbstractSet[int]) -> list[int]:
         """The items of earlier turns that are gone or go now, tools aside."""

@@ -12,7 +12,7 @@ from bench.stability import measured
 from compacting_client import Chain, ClearToolResults, DropOldest, Policy, memory
 from compacting_client.formats import anthropic_messages, gemini_contents, openai_chat
 from compacting_client.session import Session
-from tests.driving import Body, found, history_of, leave, session
+from tests.driving import Body, found, history_of, leave, requests_of, session
 from tests.holding import (
     assert_question_is_there,
     assert_sound,
@@ -113,10 +113,8 @@ def test_a_growing_history_keeps_its_prefix(shape: str, history: list, policy: P
     """At every request of a conversation; between the steps what is sent begins as the request before did."""
     wire, to_body = SHAPES[shape]
     state, last = session(policy), list[Any]()
-    for n in range(1, len(history) + 1):
-        if n < len(history) and history[n]["role"] != "assistant":
-            continue
-        body = to_body(history[:n])
+    for begun in requests_of(history):
+        body = to_body(begun)
         sent, report = leave(state, wire, body)
         check(wire, body, sent, report)
         if report.trigger is None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from compacting_client import Chain, ClearToolResults, DropOldest, Ledger, Policy
 from compacting_client.formats import anthropic_messages, gemini_contents, openai_chat
-from tests.driving import Body, found, history_of, leave, session
+from tests.driving import Body, found, history_of, leave, requests_of, session
 from tests.holding import (
     assert_question_is_there,
     assert_sound,
@@ -86,10 +86,8 @@ def test_a_growing_history_keeps_its_prefix(shape: str, history: list, policy: P
     """At every request of a conversation; between the steps what is sent begins as the request before did."""
     wire, to_body = SHAPES[shape]
     state, last = session(policy), list[Any]()
-    for n in range(1, len(history) + 1):
-        if n < len(history) and history[n]["role"] != "assistant":
-            continue
-        body = to_body(history[:n])
+    for begun in requests_of(history):
+        body = to_body(begun)
         sent, report = leave(state, wire, body)
         check(wire, body, sent, report)
         if report.trigger is None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from compacting_client import Chain, DropOldest, KeepTurns, Policy
 from compacting_client.formats import openai_chat
 from compacting_client.policies import FunctionPolicy
-from tests.driving import found, leave, session
+from tests.driving import found, leave, requests_of, session
 from tests.holding import assert_question_is_there, assert_sound
 from tests.strategies import SHAPES, chats, odd_chats, to_chat
 
@@ -82,10 +82,8 @@ def test_any_policy_over_a_growing_history(shape: str, history: list, policy: Po
     """The same at every request of a conversation; without a trigger the sent prefix is that of the request before."""
     wire, to_body = SHAPES[shape]
     state, last = session(policy), list[Any]()
-    for n in range(1, len(history) + 1):
-        if n < len(history) and history[n]["role"] != "assistant":
-            continue
-        body = to_body(history[:n])
+    for begun in requests_of(history):
+        body = to_body(begun)
         sent, report = leave(state, wire, body)
         check(wire, body, sent, report)
         if report.trigger is None and "system" not in [m["role"] for m in history]:

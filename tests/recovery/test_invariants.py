@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from compacting_client import Chain, DropOldest, Policy
-from tests.driving import leave, session, size
+from tests.driving import leave, requests_of, session, size
 from tests.policies.test_policy_invariants import both, check, policies
 from tests.recovery.answers import CHAT, CLAUDE, GEMINI
 from tests.strategies import SHAPES, chats
@@ -70,10 +70,8 @@ def test_a_growing_history_leaves_sound_or_ends_in_the_providers_error(
     wire, to_body = SHAPES[shape]
     windows = {"*": int(window / density)} if named else None
     state, model, taught = session(policy, windows=windows), Model(wire.API, window, density), False
-    for n in range(1, len(history) + 1):
-        if n < len(history) and history[n]["role"] != "assistant":
-            continue
-        body = to_body(history[:n])
+    for begun in requests_of(history):
+        body = to_body(begun)
         before, known = copy.deepcopy(body), len(model.asked)
         try:
             sent, report = leave(state, wire, body, model)

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.driving import leave, session
+from tests.driving import leave, requests_of, session
 from tests.policies.test_ledger_histories import alone, check
 from tests.policies.test_policy_invariants import both
 from tests.recovery.test_invariants import Model, Refused, common
@@ -22,10 +22,8 @@ def test_a_growing_loop_leaves_sound_or_ends_in_the_providers_error(
     """At most one more request each time; what is accepted is sound and accounted for, and the caller's data as it was."""
     wire, to_body = SHAPES[shape]
     state, model = session(policy), Model(wire.API, window, density)
-    for n in range(1, len(history) + 1):
-        if n < len(history) and history[n]["role"] != "assistant":
-            continue
-        body = to_body(history[:n])
+    for begun in requests_of(history):
+        body = to_body(begun)
         before, known = copy.deepcopy(body), len(model.asked)
         try:
             sent, report = leave(state, wire, body, model)

@@ -111,12 +111,14 @@ class Contents(NamedTuple):
     ``calls`` and ``answers``   item index -> tool call ids that it asks for or answers
     ``links``         pairs of items that belong together for another reason
     ``fixed``         items that are never cut, by a rule of the format
+    ``rich``          items whose imprint is no text, ascending
     """
 
     imprints: Sequence[Imprint]
     media: Mapping[int, int]
     calls: Mapping[int, Sequence[str]]
     answers: Mapping[int, Sequence[str]]
+    rich: Sequence[int]
     links: Sequence[tuple[int, int]] = ()
     fixed: AbstractSet[int] = frozenset()
 
@@ -131,7 +133,8 @@ class Contents(NamedTuple):
     ) -> Contents:
         """From the imprint of each item and the tokens of its media, 0 where it has none."""
         media = {index: tokens for index, (_, tokens) in enumerate(imprinted) if tokens}
-        return cls([imprint for imprint, _ in imprinted], media, calls, answers, links, fixed)
+        rich = [index for index, (imprint, _) in enumerate(imprinted) if type(imprint) is not str]
+        return cls([imprint for imprint, _ in imprinted], media, calls, answers, rich, links, fixed)
 
 
 @dataclass(eq=False)

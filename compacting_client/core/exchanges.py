@@ -87,6 +87,45 @@ def pair(
     another reason.  An answer whose call is nowhere before it stays a unit of its own: it is the caller's own fault, and cut like any unit.
     """
     found = Exchanges(size)
+    asks = {call: index for index, ids in calls.items() for call in ids}
+    if len(asks) == sum(map(len, calls.values())):
+        _pair_unique(found, asks, calls, answers)
+    else:
+        _pair_nearest(found, calls, answers)
+    for one, other in links:
+        found.join(one, other)
+    return found.settle()
+
+
+def _pair_unique(
+    found: Exchanges, asks: Mapping[str, int], calls: Mapping[int, Sequence[str]], answers: Mapping[int, Sequence[str]]
+) -> None:
+    """What `_pair_nearest` comes to where no id is asked for twice, as in most histories: an answer belongs to the one call of its id."""
+    owner, members = found.owner, found.members
+    places = {call: place for ids in calls.values() if len(ids) > 1 for place, call in enumerate(ids) if place}
+    for index in sorted(answers):
+        ids = answers[index]
+        if len(ids) == 1:  # joins its call as `join` has it
+            (call,) = ids
+            one = asks.get(call, index)
+            if one < index:
+                first = owner[index] = owner[one]
+                if first in members:
+                    members[first].append(index)
+                else:
+                    members[first] = [first, index]
+                if call in places:
+                    found.position[index] = [places[call]]
+            continue
+        known = [call for call in ids if asks.get(call, index) < index]
+        for call in known:
+            found.join(asks[call], index)
+        if any(call in places for call in known) or len(known) > 1:
+            found.position[index] = [places.get(call, 0) for call in known]
+
+
+def _pair_nearest(found: Exchanges, calls: Mapping[int, Sequence[str]], answers: Mapping[int, Sequence[str]]) -> None:
+    """Each answer with the nearest call of its id before it that nobody answered yet."""
     waiting, done = (
         dict[str, tuple[int, int]](),
         dict[str, tuple[int, int]](),
@@ -115,6 +154,3 @@ def pair(
                 if call in waiting:
                     hidden.setdefault(call, []).append(waiting[call])
                 waiting[call] = index, place
-    for one, other in links:
-        found.join(one, other)
-    return found.settle()

@@ -31,11 +31,13 @@ FRAMES: Mapping[str, int] = {
 
 def sizes(imprints: Sequence[Imprint], roles: Sequence[str]) -> list[float]:
     """The default estimate of each item, in tokens, its media aside."""
-    json, frames = orjson.dumps, FRAMES
+    json, frames, tool = orjson.dumps, FRAMES, FRAMES["tool"] - len("[,]")
     return [
         # what `size` says of ASCII text, in place: most messages are that
         (len(json(imprint)) + frames[role] + 3) >> 2
         if type(imprint) is str and imprint.isascii()
+        else (len(json(imprint)) + tool + 3) >> 2  # a pair is a list, as JSON
+        if type(imprint) is tuple and imprint[0].isascii() and imprint[1].isascii()
         else size(imprint, role)
         for imprint, role in zip(imprints, roles, strict=True)
     ]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from array import array
+import struct
+from bisect import bisect_left
 from collections.abc import Sequence
-from typing import Any, TypeVar, cast
+from functools import cached_property
+from typing import Any, TypeVar
 
 from compacting_client.core.conversation import Conversation
 from compacting_client.core.imprints import Imprint
@@ -15,8 +17,6 @@ from compacting_client.core.tokens import dump, dump_all
 __all__ = ["Trace"]
 
 T = TypeVar("T")
-
-_AT_ONCE = 256  # positions that are hashed together: of a history, several beginnings are asked for
 
 
 class Trace:
@@ -29,21 +29,28 @@ class Trace:
     def __init__(self, conversation: Conversation) -> None:
         self.conversation, self.history = conversation, conversation.history
         self._sent: dict[int, int] = {}
-        self._chunks: list[int] = []
 
     def sent(self, length: int) -> int:
         """A hash of what the first positions send: imprints hold all of it but the data of media."""
         if length not in self._sent:
-            whole = length // _AT_ONCE
-            while len(self._chunks) < whole:
-                start = len(self._chunks) * _AT_ONCE
-                self._chunks.append(self._chunk(start, start + _AT_ONCE))
-            self._sent[length] = hash((*self._chunks[:whole], self._chunk(whole * _AT_ONCE, length)))
+            self._sent[length] = hash(tuple(self._hashes[:length]))
         return self._sent[length]
 
-    def _chunk(self, start: int, stop: int) -> int:
-        texts, roles = self.texts(start, stop)
-        return hash((tuple(texts), tuple(map(type, texts)), tuple(roles)))  # a text and the same bytes have one hash
+    @cached_property
+    def _hashes(self) -> list[int]:
+        """Of each position, by its role and its imprint."""
+        texts, roles = self.texts()
+        hashes = [*map(hash, zip(roles, texts, strict=True))]
+        for place in self._rich:
+            if type(texts[place]) is bytes:  # a text and the same bytes have one hash
+                hashes[place] = ~hashes[place]
+        return hashes
+
+    @cached_property
+    def _rich(self) -> Sequence[int]:
+        """The positions that are more than a text, ascending."""
+        systems = set(self.conversation.systems)
+        return self.positions([index for index in self.conversation.contents.rich if index not in systems])
 
     def placed(self, values: Sequence[T], start: int = 0, stop: int | None = None) -> Sequence[T]:
         """Those of `values`, one for each item, that belong to the positions [start, stop)."""
@@ -95,21 +102,26 @@ class Trace:
 
     def hashed(self, start: int, stop: int) -> bytes:
         """The same in hashes of this process: texts keep theirs, so it costs next to nothing."""
-        texts, roles = self.opening(stop) if start == 0 and stop <= OPENING else self.texts(start, stop)
-        hashes = array("q", map(hash, zip(roles, texts, strict=True)))
-        conversation = self.conversation
-        position = conversation.exchanges.position if stop > OPENING else {}
-        for place in [place for place, text in enumerate(texts) if type(text) is not str]:
-            text, index = texts[place], self.history[start + place]
+        conversation, indexes = self.conversation, self.history[start:stop]
+        items, roles = conversation.items, conversation.roles
+        if start == 0 and stop <= OPENING:
+            texts, told = self.opening(stop)
+            hashes, position = [*map(hash, zip(told, texts, strict=True))], dict[int, list[int]]()
+            rich: Sequence[int] = [place for place, text in enumerate(texts) if type(text) is not str]
+        else:
+            texts, position = self.texts(start, stop)[0], conversation.exchanges.position
+            hashes, rich = self._hashes[start:stop], self._rich
+            rich = [place - start for place in rich[bisect_left(rich, start) : bisect_left(rich, stop)]]
+        for place in rich:
+            text, index = texts[place], indexes[place]
             if type(text) is tuple:  # most results are plain: what `_meant` says of those, in place
                 hashed = hash(("tool", text[0]))
                 hashes[place] = hash((hashed, *position[index])) if index in position else hashed
             else:
-                said = conversation.reader.meaning(conversation.items[index])
-                # an assistant answers only its own server tools
-                answered = position.get(index, ()) if conversation.roles[index] != "assistant" else ()
-                hashes[place] = _hash(said, answered)
-        return hashes.tobytes()
+                hashes[place] = hashed = _hash(conversation.reader.meaning(items[index]))
+                if index in position and roles[index] != "assistant":  # that answers only its own server tools
+                    hashes[place] = hash((hashed, *position[index]))
+        return struct.pack(f"{len(hashes)}q", *hashes)
 
     def meaning(self, index: int) -> Any:
         """What an item says, as JSON-like data: with which call of its exchange each of its results answers, without ids (DESIGN 4)."""
@@ -131,16 +143,7 @@ class Trace:
         return said, conversation.exchanges.position.get(index, ()) if answers else ()
 
 
-def _is_plain(said: Any) -> bool:
-    match said:
-        case tuple() if len(cast("tuple[Any, ...]", said)) == 2:
-            role, text = cast("tuple[Any, Any]", said)
-            return type(role) is type(text) is str
-        case _:
-            return False
-
-
-def _hash(said: Any, answered: Sequence[int]) -> int:
+def _hash(said: Any) -> int:
     """The hash of what an item says: the same for all spellings of a plain text."""
-    hashed = hash(said if _is_plain(said) else dump(said))
-    return hash((hashed, *answered)) if answered else hashed
+    plain = type(said) is tuple and len(said) == 2 and type(said[0]) is type(said[1]) is str
+    return hash(said if plain else dump(said))

@@ -125,7 +125,7 @@ def _look(items: Sequence[dict[str, Any]], texts: Sequence[Any], roles: Sequence
         imprints[index], tokens = _imprint(item, text, role)
         if tokens is not None:
             media[index] = tokens
-    return Contents(imprints, media, calls, answers, fixed=fixed)
+    return Contents(imprints, media, calls, answers, odd, fixed=fixed)
 
 
 def _imprint(item: dict[str, Any], text: Any, role: str) -> tuple[Imprint, int | None]:

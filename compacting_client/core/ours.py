@@ -72,12 +72,13 @@ def folded(texts: Iterable[str]) -> str | None:
 
 def _candidates(conversation: Conversation) -> list[int]:
     imprints, answers = conversation.contents.imprints, conversation.answers
-    users = [index for index, role in enumerate(conversation.roles) if role == "user"]
-    return [index for index in users if _shows_frame(imprints[index]) and index not in answers]
-
-
-def _shows_frame(imprint: Any) -> bool:
-    return _SEEN in imprint if type(imprint) is str else type(imprint) is bytes and _SEEN_BYTES in imprint
+    users = [(index, imprints[index]) for index, role in enumerate(conversation.roles) if role == "user"]
+    return [
+        index
+        for index, imprint in users
+        if (_SEEN in imprint if type(imprint) is str else type(imprint) is bytes and _SEEN_BYTES in imprint)
+        and index not in answers
+    ]
 
 
 def _texts(content: Any) -> Iterator[str | None]:

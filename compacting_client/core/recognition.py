@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from compacting_client.core.edits import Edits
@@ -143,9 +144,10 @@ class Recognition:
         if any(each.kind != "shortened" and exchanges.owner[each.at] in pinned for each in self.edits(entry).shortened):
             return False
         # a late result may have joined a unit that went without it: then the entry no longer holds
-        return all(
-            dropped.issuperset(members) if unit in dropped else dropped.isdisjoint(members)
-            for unit, members in exchanges.members.items()
+        members = exchanges.members
+        went = members.keys() & dropped
+        return dropped.issuperset(chain.from_iterable([members[unit] for unit in went])) and dropped.isdisjoint(
+            chain.from_iterable([members[unit] for unit in members.keys() - went])
         )
 
     def _gaps(self, plan: Plan, ages: Mapping[int, int]) -> tuple[Gap, ...]:

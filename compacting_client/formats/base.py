@@ -240,8 +240,17 @@ class Glance:
             return -math.inf, math.inf
         step = max(1, len(contents) // 64)
         if sum([len(text) for text in contents[::step] if text]) * step > 4 * tokens:
-            return sum([len(text) for text in contents if text]) / 4 - 1, math.inf
+            return self._characters(4 * tokens + 4) / 4 - 1, math.inf
         return -math.inf, self._serialised()
+
+    def _characters(self, enough: float) -> int:
+        """How many characters the contents have; once they are `enough`, the rest is not counted."""
+        contents, found = self._contents, 0
+        for start in range(0, len(contents), _AT_ONCE):
+            found += sum(map(len, filter(None, contents[start : start + _AT_ONCE])))
+            if found > enough:
+                break
+        return found
 
     def _serialised(self) -> float:
         """Their JSON, made once."""

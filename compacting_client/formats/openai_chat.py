@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any, cast
 
 from compacting_client.core.conversation import OTHER, SYSTEM, Contents, Conversation, ItemEdit, Message
 from compacting_client.core.edits import rendered
 from compacting_client.core.facts import asked_in
 from compacting_client.core.imprints import Imprint
-from compacting_client.core.plan import Plan
+from compacting_client.core.plan import Plan, between
 from compacting_client.core.tokens import dump
 from compacting_client.formats import canonical, media, overflow
 from compacting_client.formats.base import (
@@ -59,6 +59,7 @@ _ROLES = {
     "tool": "tool",
     "function": "tool",
 }
+_SAME = frozenset({"system", "user", "assistant", "tool"})  # those that are neutral roles too
 _PLAIN = frozenset({"user", "assistant"})
 _USUAL = frozenset({"role", "content", "tool_calls"})
 _SAID_APART = ("role", "content", "tool_calls", "function_call")
@@ -82,7 +83,9 @@ def read(body: Mapping[str, Any]) -> Conversation:
     """The conversation of ``body["messages"]``: dicts or typed objects.  Raises Unreadable where it is no list of messages."""
     items = _items(body)
     texts = column(items, "content")
-    roles = [*map(_ROLES.get, column(items, "role"), repeat(OTHER))]
+    roles = column(items, "role")
+    if not _SAME >= set(roles):
+        roles = [*map(_ROLES.get, roles, repeat(OTHER))]
     return Conversation(
         api=API,
         model=str(body.get("model") or ""),
@@ -141,10 +144,12 @@ def _imprint(item: dict[str, Any], text: Any, role: str) -> tuple[Imprint, int |
 
 def write(plan: Plan, conversation: Conversation, body: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of `body` without the items that go; the rest are the caller's own objects."""
-    messages, stay = body[FIELD], plan.kept(len(conversation))
+    messages = body[FIELD]
     if not plan.edits:
-        return {**body, FIELD: [messages[index] for index in stay]}
+        stay = between(plan.stretches, len(conversation))
+        return {**body, FIELD: [*chain.from_iterable(messages[start:stop] for start, stop in stay)]}
     edits, reader = plan.edits.by_item(), conversation.reader
+    stay = plan.kept(len(conversation))
     sent = [item for index in stay for item in rendered(reader, messages[index], edits.get(index))]
     return {**body, FIELD: with_system(reader, sent, plan.edits.system) if plan.edits.system else sent}
 
@@ -189,7 +194,10 @@ def check(body: Mapping[str, Any]) -> list[Violation]:
     waiting: list[str] = []
     asked: list[str] = []
     for index, item in enumerate(messages):
-        role, calls = item.get("role"), item.get("tool_calls")
+        role, content = item.get("role"), item.get("content")
+        if len(item) == 2 and role in _PLAIN and content is not None and not asked:
+            continue  # what most are: nothing but a role and a text, with no call before it
+        calls = item.get("tool_calls")
         if role == "tool":
             call = _answer_id(item)
             if call in waiting:
@@ -203,7 +211,7 @@ def check(body: Mapping[str, Any]) -> list[Violation]:
         if calls and role == "assistant":
             asked = call_ids(item)
             waiting = list(asked)
-        if calls == [] or (not calls and item.get("content") is None):
+        if calls == [] or (not calls and content is None):
             found.extend(_content_rules(f"{FIELD}[{index}]", item))
     if waiting:
         found.append(_unanswered(len(messages) - 1, waiting))

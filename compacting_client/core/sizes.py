@@ -44,6 +44,8 @@ class Sizes(Sequence[float]):
     def of(self, indexes: Sequence[int]) -> list[float]:
         """Those of some items."""
         found = self.found
+        if isinstance(indexes, range) and None not in (part := found[indexes.start : indexes.stop]):
+            return part
         if missing := [index for index in indexes if found[index] is None]:
             first, last = min(missing), self._since
             # whoever goes back from the end asks for nearly all of them

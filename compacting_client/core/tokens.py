@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -15,14 +16,14 @@ __all__ = ["dump", "dump_all", "estimate", "of_length", "utf16_length"]
 
 _WITHIN = bytes(range(0x80, 0xC0))  # bytes of UTF-8 that begin no character
 _ASTRAL = bytes(range(0xF0, 0xF8))  # those that begin one of two UTF-16 units
-_SORTED = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
+_SORTED = orjson.OPT_SORT_KEYS
 
 
 def dump(value: Any) -> bytes:
     """Compact UTF-8 JSON with sorted keys.  Never raises for what a caller may put into a message: odd values count by their `repr`."""
     try:
         return orjson.dumps(value, _plain, _SORTED)
-    except (TypeError, ValueError, RecursionError):  # lone surrogates, integers over 64 bits, mixed keys, cycles
+    except (TypeError, ValueError, RecursionError):  # keys that are no text, lone surrogates, integers over 64 bits, cycles
         return _dump_slowly(value)
 
 
@@ -47,6 +48,8 @@ def _plain(value: Any) -> Any:
 
 
 def _dump_slowly(value: Any) -> bytes:
+    with suppress(TypeError, ValueError, RecursionError):
+        return orjson.dumps(value, _plain, _SORTED | orjson.OPT_NON_STR_KEYS)
     for ordered in (True, False):
         try:
             text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain, sort_keys=ordered)

@@ -18,6 +18,8 @@ __all__ = ["Trace"]
 
 T = TypeVar("T")
 
+_AT_ONCE = 256  # positions that are hashed together: of a history, several beginnings are asked for
+
 
 class Trace:
     """The imprints of a conversation by position: positions count the items that are no system messages (DESIGN 4: a clock in the system
@@ -29,28 +31,34 @@ class Trace:
     def __init__(self, conversation: Conversation) -> None:
         self.conversation, self.history = conversation, conversation.history
         self._sent: dict[int, int] = {}
+        self._chunks: list[int] = []
 
     def sent(self, length: int) -> int:
         """A hash of what the first positions send: imprints hold all of it but the data of media."""
         if length not in self._sent:
-            self._sent[length] = hash(tuple(self._hashes[:length]))
+            hashes, rich, whole = self._hashes, self._rich, length // _AT_ONCE
+            for start in range(len(self._chunks) * _AT_ONCE, whole * _AT_ONCE, _AT_ONCE):
+                self._chunks.append(hash(tuple(hashes[start : start + _AT_ONCE])))
+            # a text and the same bytes have one hash
+            beside = tuple(rich[: bisect_left(rich, length)])
+            self._sent[length] = hash((*self._chunks[:whole], *hashes[whole * _AT_ONCE : length], beside))
         return self._sent[length]
 
     @cached_property
     def _hashes(self) -> list[int]:
         """Of each position, by its role and its imprint."""
         texts, roles = self.texts()
-        hashes = [*map(hash, zip(roles, texts, strict=True))]
-        for place in self._rich:
-            if type(texts[place]) is bytes:  # a text and the same bytes have one hash
-                hashes[place] = ~hashes[place]
-        return hashes
+        return [*map(hash, zip(roles, texts, strict=True))]
 
     @cached_property
     def _rich(self) -> Sequence[int]:
         """The positions that are more than a text, ascending."""
-        systems = set(self.conversation.systems)
-        return self.positions([index for index in self.conversation.contents.rich if index not in systems])
+        history, rich = self.history, self.conversation.contents.rich
+        if isinstance(history, range):
+            systems = history.start
+            return [index - systems for index in rich[bisect_left(rich, systems) :]]
+        found = set(history)
+        return self.positions([index for index in rich if index in found])
 
     def placed(self, values: Sequence[T], start: int = 0, stop: int | None = None) -> Sequence[T]:
         """Those of `values`, one for each item, that belong to the positions [start, stop)."""

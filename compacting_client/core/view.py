@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from typing import Any, Protocol
 
 from compacting_client.core.conversation import SYSTEM, Conversation
@@ -200,6 +200,18 @@ class View:
         for unit in joined:
             found[unit] = sum(islice(sizes, len(members[unit])))
         return found
+
+    def turn_weights(self, turns: Sequence[Sequence[int]]) -> list[float]:
+        """Tokens of each of some turns in a row."""
+        units, members = [*chain(*turns)], self.conversation.exchanges.members
+        joined = [members[unit] for unit in units if unit in members]
+        start, stop = units[0], max(units[-1] + 1, joined[-1][-1] + 1 if joined else 0)
+        whole = all([each[-1] - each[0] < len(each) for each in joined])  # no unit is interrupted by another
+        if not whole or stop - start != len(units) + sum(map(len, joined)) - len(joined):
+            weights = self.weights(units)
+            return [sum([weights[unit] for unit in turn]) for turn in turns]
+        sizes, ends = self._of(range(start, stop)), [*(turn[0] - start for turn in turns), stop - start]
+        return [sum(sizes[first:end]) for first, end in pairwise(ends)]
 
     def weight(self, units: AbstractSet[int]) -> float:
         """Tokens of some units together."""

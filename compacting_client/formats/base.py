@@ -30,6 +30,7 @@ __all__ = [
     "given",
     "kind",
     "snapshot",
+    "texts_of",
     "whole",
     "wire_json",
 ]
@@ -82,8 +83,8 @@ class Format(Protocol):
         """Why this request is to be left alone (the server holds the history), or None."""
         ...
 
-    def read(self, body: Mapping[str, Any]) -> Conversation:
-        """The conversation of a request body.  Raises Unreadable."""
+    def read(self, body: Mapping[str, Any], texts: Sequence[str | None] | None = None) -> Conversation:
+        """The conversation of a request body; `texts`: what `texts_of` says of its history, where it was asked already.  Raises Unreadable."""
         ...
 
     def write(self, plan: Plan, conversation: Conversation, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -155,7 +156,7 @@ def drained(body: Mapping[str, Any], *fields: str) -> Mapping[str, Any]:
     once: dict[str, Any] = {name: list(body[name]) for name in fields if _is_iterable(body.get(name))}
     for name in fields:
         value = once.get(name, body.get(name))
-        if isinstance(value, (list, tuple)) and not _is_plain(cast("Sequence[Any]", value)):
+        if isinstance(value, (list, tuple)) and texts_of(value) is None:
             items = cast("Sequence[Any]", value)
             listed = [_with_lists(item) for item in items]
             if any(new is not item for new, item in zip(listed, items, strict=True)):
@@ -163,9 +164,12 @@ def drained(body: Mapping[str, Any], *fields: str) -> Mapping[str, Any]:
     return {**body, **once} if once else body
 
 
-def _is_plain(items: Sequence[Any]) -> bool:
-    """Whether all items are dicts whose content is text or nothing, at a glance."""
-    return set(map(type, items)) == {dict} and set(map(type, column(items, "content"))) <= _TEXT
+def texts_of(items: Any) -> list[str | None] | None:
+    """The content of each item of a list, where all are dicts whose content is text or nothing; None for any other."""
+    if not isinstance(items, (list, tuple)) or set(map(type, cast("Sequence[Any]", items))) != {dict}:
+        return None
+    contents = column(cast("Sequence[dict[str, Any]]", items), "content")
+    return contents if set(map(type, contents)) <= _TEXT else None
 
 
 _AT_ONCE = (
@@ -217,13 +221,13 @@ class Glance:
     """Whether messages of these contents are no more than so many tokens; None where it takes a look at each to say.  It is not done twice.
 
     UTF-8 is never shorter than UTF-16, in which the estimate counts, and what is rounded up is less than a token for each; a text has at least
-    as many UTF-16 units as it has characters.
+    as many UTF-16 units as it has characters.  ``plain``: the contents are known to be texts or nothing.
     """
 
-    __slots__ = ("_contents", "_found", "_items")
+    __slots__ = ("_contents", "_found", "_items", "_plain")
 
-    def __init__(self, items: Sequence[Mapping[str, Any]], contents: Sequence[Any]) -> None:
-        self._items, self._contents = items, contents
+    def __init__(self, items: Sequence[Mapping[str, Any]], contents: Sequence[Any], *, plain: bool = False) -> None:
+        self._items, self._contents, self._plain = items, contents, plain
         self._found: tuple[float, float] | None = None
 
     def __call__(self, tokens: float) -> bool | None:
@@ -236,7 +240,7 @@ class Glance:
     def _bounds(self, tokens: float) -> tuple[float, float]:
         """What they are at least and at most: the one that is worth finding out."""
         contents = self._contents
-        if not set(map(type, contents)) <= _TEXT:
+        if not self._plain and not set(map(type, contents)) <= _TEXT:
             return -math.inf, math.inf
         step = max(1, len(contents) // 64)
         if sum([len(text) for text in contents[::step] if text]) * step > 4 * tokens:

@@ -30,9 +30,12 @@ def calls_of(item: Mapping[str, Any]) -> list[dict[str, Any]]:
 def meant_calls(item: Mapping[str, Any]) -> list[tuple[Any, Any]]:
     """The tool and the arguments of each call."""
     try:  # plain dicts and JSON, what nearly all calls are
-        functions = [call["function"] for call in item["tool_calls"]]
-        if functions:
-            return [(each["name"], orjson.loads(each["arguments"])) for each in functions]
+        meant: list[tuple[Any, Any]] = []
+        for call in item["tool_calls"]:
+            function = call["function"]
+            meant.append((function["name"], orjson.loads(function["arguments"])))
+        if meant:
+            return meant
     except (KeyError, TypeError, orjson.JSONDecodeError):
         pass
     functions = [function_of(call) for call in calls_of(item)]

@@ -79,10 +79,10 @@ def held(body: Mapping[str, Any]) -> str | None:
     return "the provider is asked to compact" if asked or body.get("transforms") == ["middle-out"] else None
 
 
-def read(body: Mapping[str, Any]) -> Conversation:
+def read(body: Mapping[str, Any], texts: Sequence[str | None] | None = None) -> Conversation:
     """The conversation of ``body["messages"]``: dicts or typed objects.  Raises Unreadable where it is no list of messages."""
-    items = _items(body)
-    texts = column(items, "content")
+    items = _items(body) if texts is None else list(body[FIELD])
+    contents = column(items, "content") if texts is None else texts
     roles = column(items, "role")
     if not _SAME >= set(roles):
         roles = [*map(_ROLES.get, roles, repeat(OTHER))]
@@ -92,8 +92,8 @@ def read(body: Mapping[str, Any]) -> Conversation:
         reader=_Reader(),
         items=items,
         roles=roles,
-        look=partial(_look, items, texts, roles),
-        fits=Glance(items, texts),
+        look=partial(_look, items, contents, roles),
+        fits=Glance(items, contents, plain=texts is not None),
         tools=next((body[name] for name in ("tools", "functions") if given(body.get(name))), None),
         schema=get(body.get("response_format"), "json_schema"),
     )
@@ -104,8 +104,8 @@ def _look(items: Sequence[dict[str, Any]], texts: Sequence[Any], roles: Sequence
     imprints: list[Any] = list(texts)
     odd = [
         index
-        for index, (item, text, role) in enumerate(zip(items, imprints, roles, strict=True))
-        if len(item) != 2 or type(text) is not str or role not in _PLAIN
+        for index, item in enumerate(items)
+        if len(item) != 2 or type(texts[index]) is not str or roles[index] not in _PLAIN
     ]
     media, calls, answers, fixed = dict[int, int](), dict[int, list[str]](), dict[int, tuple[str]](), set[int]()
     for index in odd:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import KW_ONLY, dataclass, field
-from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 from compacting_client.core.view import Choice, View
@@ -135,25 +135,25 @@ def _oldest(view: View, turns: list[list[int]], stays: AbstractSet[int], goal: f
     First the exchanges inside a turn; then its question and answer together, if all of it may go.  Sums are taken from the newest turn back, as
     far as the goal reaches: what is older goes uncounted.
     """
-    firsts = [turn[0] for turn in turns]
-    places = {bisect_right(firsts, unit) - 1 for unit in stays if firsts and unit >= firsts[0]}
+    places = {bisect_right(turns, unit, key=itemgetter(0)) - 1 for unit in stays if turns and unit >= turns[0][0]}
     held = {place: _held(view, turns[place], stays) for place in places if not stays.isdisjoint(turns[place])}
-    weights = view.weights([*chain(*held.values())])
-    left, weighed = view.overhead + sum(weights.values()), len(turns)
-    for place in range(len(turns) - 1, -1, -1):
-        turn = turns[place]
-        if place < weighed:
-            weighed = max(0, place + 1 - _AT_ONCE)
-            weights |= view.weights([*chain(*turns[weighed : place + 1])])
-        goes = sum([weights[unit] for unit in turn])
-        if place in held:
-            goes -= sum([weights[unit] for unit in held[place]])
+    kept = {place: sum(view.weights(units).values()) for place, units in held.items()}
+    left = view.overhead + sum(kept.values())
+    for place, weight in _newest_first(view, turns):
+        goes = weight - kept.get(place, 0)
         if left + goes > goal:
             older = set[int]().union(*turns[:place]).difference(*[held[each] for each in held if each < place])
-            dropped, left = _in_turn(view, turn, stays, left + goes, goal)
+            dropped, left = _in_turn(view, turns[place], stays, left + goes, goal)
             return older | dropped, left
         left += goes
     return set(), left
+
+
+def _newest_first(view: View, turns: list[list[int]]) -> Iterator[tuple[int, float]]:
+    """The place and the tokens of each turn, a few turns at a time: what is not asked for is not counted."""
+    for stop in range(len(turns), 0, -_AT_ONCE):
+        start = max(0, stop - _AT_ONCE)
+        yield from zip(range(stop - 1, start - 1, -1), reversed(view.turn_weights(turns[start:stop])), strict=True)
 
 
 def _in_turn(view: View, turn: list[int], stays: AbstractSet[int], left: float, goal: float) -> tuple[set[int], float]:

@@ -39,7 +39,7 @@ def held(body: Mapping[str, Any]) -> str | None:
     return "the provider is asked to compact" if asked or given(body.get("compaction")) else None
 
 
-def read(body: Mapping[str, Any]) -> Conversation:
+def read(body: Mapping[str, Any], texts: Sequence[str | None] | None = None) -> Conversation:  # noqa: ARG001 - looked into anyway
     """The conversation of ``body["messages"]`` and ``body["system"]``.  Raises Unreadable where it is no list of messages."""
     items = items_of(body)
     blocks = [blocks_of(item) for item in items]

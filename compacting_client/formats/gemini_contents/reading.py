@@ -33,7 +33,7 @@ def held(body: Mapping[str, Any]) -> str | None:
     return "the server holds the history" if _setting(body, "cachedContent") else None
 
 
-def read(body: Mapping[str, Any]) -> Conversation:
+def read(body: Mapping[str, Any], texts: Sequence[str | None] | None = None) -> Conversation:  # noqa: ARG001 - looked into anyway
     """The conversation of ``body["contents"]`` and the system instruction.  Raises Unreadable where it is no list of contents."""
     items = items_of(body)
     parts = [parts_of(item) for item in items]

@@ -95,7 +95,7 @@ def compaction(question: Question) -> Generator[Effect, Any, Outcome]:
         outcome.reason = policy.idle
         measured.keep(known.states)
         return outcome
-    yield from recognised(conversation)
+    measured.quoted = yield from recognised(conversation, measured.unquoted)
     pinned = yield from _pins(question)
     found = yield from known.match(entries, pinned)
     yield from _decide(question, outcome, pinned, found)
@@ -276,14 +276,14 @@ def _plan(outcome: Outcome, attempt: _Attempt) -> Plan:
         if entry.place is not None:  # in a history that only shares the old part, it is an edit made now
             stop = known.index(entry.edited_at) if attempt.found.own else len(conversation)
             strip = (known.index(entry.place), stop)
-    before = set(gone), edits
+    before = gone, edits
     if choice:
-        gone |= conversation.exchanges.items(choice.units)
+        gone = gone | conversation.exchanges.items(choice.units)
         edits = edits.then(conversation, gone, choice.shortened, choice.inserted)
-    there = edits.asked_for if conversation.waits else before[1].asked_for
-    changes = gone | edits.places(there)
-    if conversation.binds and (before != (gone, edits) or strip is None) and changes:
-        strip = (min(changes) if strip is None else min(*changes, strip[0]), len(conversation))
+    if conversation.binds and (before != (gone, edits) or strip is None):
+        there = edits.asked_for if conversation.waits else before[1].asked_for
+        if changes := gone | edits.places(there):
+            strip = (min(changes) if strip is None else min(*changes, strip[0]), len(conversation))
     return Plan(tuple(sorted(gone)), _with_older_thinking(conversation, gone, strip), edits)
 
 

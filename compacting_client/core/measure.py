@@ -71,6 +71,7 @@ class Measure:
     ``resized``  the edits that were measured last, and what came out
     ``kind``, ``opening``   what is known of how the provider counts is found by them
     ``scale``    the provider's tokens for the estimate's
+    ``quoted``   whether a text looks like one of ours; None: nobody looked
     """
 
     __slots__ = (
@@ -88,6 +89,7 @@ class Measure:
         "conversation",
         "kind",
         "opening",
+        "quoted",
         "resized",
         "scale",
         "trace",
@@ -115,6 +117,7 @@ class Measure:
         self.opening: Opening = (conversation.api, *map(hash, self.trace.opening(OPENING)[0]))
         self.scale = EXACT if learned is None else learned.scale(self.kind, self.opening)
         self.resized: tuple[Edits, dict[int, Tokens]] | None = None
+        self.quoted: bool | None = None
         self._seen: Seen | None = None
         self._shared = 0
         if recent is not None and (alike := recent.alike(self.opening)):
@@ -130,6 +133,16 @@ class Measure:
         """What is known already of the digests of this history, by length."""
         known: Mapping[int, Any] = self._seen.states if self._seen is not None else {}
         return {length: state for length, state in known.items() if length <= self._shared}
+
+    @property
+    def _unquoted(self) -> int:
+        return min(self._shared, self._seen.unquoted) if self._seen is not None else 0
+
+    @property
+    def unquoted(self) -> int:
+        """The first item that may be a text which looks like one of ours, as far as is known already."""
+        history, known = self.trace.history, self._unquoted
+        return history[known] if known < len(history) else len(self.conversation)
 
     @property
     def raw(self) -> Sequence[Tokens]:
@@ -260,7 +273,8 @@ class Measure:
         kept = {each: states[each] for each in lengths if each in states}
         raw = self._estimated() if self._raw is None else self._raw
         raw = raw.found if isinstance(raw, Sizes) else raw
-        seen = Seen(hashes, self.trace.placed(raw), kept, self.trace.without_media())
+        unquoted = size if self.quoted is False else self._unquoted
+        seen = Seen(hashes, self.trace.placed(raw), kept, self.trace.without_media(), unquoted)
         self._recent.keep(self.opening, seen, self._seen)
 
     def release(self) -> None:

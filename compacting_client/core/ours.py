@@ -7,6 +7,7 @@ other.  The frame only tells which texts are worth asking for.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from typing import Any, cast
 
@@ -26,10 +27,13 @@ _SEEN = FRAME[0].partition("\n")[0]
 _SEEN_BYTES = _SEEN.encode()
 
 
-def recognised(conversation: Conversation) -> Generator[Effect, Any, None]:
-    """Fill in ``conversation.ours``.  A store that is down knows none."""
+def recognised(conversation: Conversation, since: int = 0) -> Generator[Effect, Any, bool]:
+    """Fill in ``conversation.ours``; False where no text even looks like ours.  Items before `since` are known not to; a store that is down
+    knows none.
+    """
     found: dict[int, Ours] = {}
-    for index in _candidates(conversation):
+    candidates = _candidates(conversation, since)
+    for index in candidates:
         texts, alone = list[str](), True
         for message in conversation.neutral(index):
             for text in _texts(message.get("content")):
@@ -39,6 +43,7 @@ def recognised(conversation: Conversation) -> Generator[Effect, Any, None]:
         if texts:
             found[index] = Ours(tuple(texts), alone)
     conversation.ours = found
+    return bool(candidates)
 
 
 def marked(
@@ -70,15 +75,19 @@ def folded(texts: Iterable[str]) -> str | None:
     return "\n\n".join(summary for text in texts if (summary := summary_of(text)) is not None) or None
 
 
-def _candidates(conversation: Conversation) -> list[int]:
-    imprints, answers = conversation.contents.imprints, conversation.answers
-    users = [(index, imprints[index]) for index, role in enumerate(conversation.roles) if role == "user"]
-    return [
-        index
-        for index, imprint in users
-        if (_SEEN in imprint if type(imprint) is str else type(imprint) is bytes and _SEEN_BYTES in imprint)
-        and index not in answers
-    ]
+def _candidates(conversation: Conversation, since: int) -> list[int]:
+    imprints, answers, roles = conversation.contents.imprints, conversation.answers, conversation.roles
+    said = zip(imprints[since:], roles[since:], strict=True)
+    users = [imprint for imprint, role in said if role == "user"]
+    with suppress(TypeError):  # they are not all plain texts
+        if _SEEN not in "\0".join(cast("list[str]", users)):
+            return []
+    places = [index for index in range(since, len(roles)) if roles[index] == "user" and index not in answers]
+    return [index for index in places if _shows_frame(imprints[index])]
+
+
+def _shows_frame(imprint: Any) -> bool:
+    return _SEEN in imprint if type(imprint) is str else type(imprint) is bytes and _SEEN_BYTES in imprint
 
 
 def _texts(content: Any) -> Iterator[str | None]:

@@ -19,13 +19,14 @@ class Seen:
     """One history: by position, its sizes, None for those that nobody asked for; and by length, the hashes of what was sent up to there, and
     the states of its digest.
 
-    ``plain``: so many positions stand before its first item with media.
+    ``plain``: so many positions stand before its first item with media; ``unquoted``: before the first text that looks like one of ours.
     """
 
     hashes: Mapping[int, int]
     sizes: Sequence[float | None]
     states: Mapping[int, Any]
     plain: int
+    unquoted: int
 
     def shared(self, trace: Trace) -> int:
         """How many positions a history has in common with this one, as far as was marked."""

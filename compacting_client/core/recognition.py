@@ -27,6 +27,7 @@ class Recognition:
         "_asked",
         "_chain",
         "_conversation",
+        "_indexes",
         "_memory_key",
         "_moved",
         "_policy",
@@ -46,6 +47,7 @@ class Recognition:
         self._portable = portable
         self.history = self._trace.history
         self._asked: list[bytes] = []
+        self._indexes: tuple[Entry, list[int]] | None = None
         self._moved: tuple[Entry, Edits] | None = None
         self._chain = Chain(measured.states if memory_key is None else None)
         self.key: str | None = None
@@ -117,7 +119,10 @@ class Recognition:
 
     def items(self, entry: Entry) -> list[int]:
         """The indexes of the items that an entry drops."""
-        return [index for gap in entry.gaps for index in self.history[gap.start : gap.stop]]
+        if self._indexes is None or self._indexes[0] is not entry:
+            found = chain.from_iterable(self.history[gap.start : gap.stop] for gap in entry.gaps)
+            self._indexes = entry, [*found]
+        return self._indexes[1]
 
     def edits(self, entry: Entry) -> Edits:
         """What an entry shortens and inserts, by indexes."""

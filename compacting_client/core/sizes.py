@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import Any, overload
 
 from compacting_client.core.imprints import Imprint
@@ -19,14 +20,14 @@ class Sizes(Sequence[float]):
     ``found``   those that are counted; None for the rest
     """
 
-    __slots__ = ("_count", "_imprints", "_media", "_roles", "_since", "found")
+    __slots__ = ("_count", "_imprints", "_media", "_roles", "_whole", "found")
 
     def __init__(
         self, imprints: Sequence[Imprint], roles: Sequence[str], media: Mapping[int, float], count: Count
     ) -> None:
         self._imprints, self._roles, self._media, self._count = imprints, roles, media, count
+        self._whole = False
         self.found: list[Any] = [None] * len(roles)
-        self._since = len(roles)  # from there on everything is counted
 
     def take(self, known: Sequence[float | None], places: Sequence[int]) -> None:
         """Take over what is known of the items at these places, ascending; None where nothing is."""
@@ -37,41 +38,51 @@ class Sizes(Sequence[float]):
                 self.found[index] = size
 
     def release(self) -> None:
-        """Let go of the imprints of what is counted."""
-        pairs = zip(self._imprints[: self._since], self.found, strict=False)
-        self._imprints = [imprint if size is None else "" for imprint, size in pairs]
+        """Let go of the imprints of what is counted, but for those between the first and the last that are not."""
+        found = self.found
+        if self._whole or None not in found:
+            self._imprints = ()
+        else:
+            first, last = found.index(None), len(found) - found[::-1].index(None)
+            self._imprints = [*repeat("", first), *self._imprints[first:last]]
 
     def of(self, indexes: Sequence[int]) -> list[float]:
         """Those of some items."""
         found = self.found
-        if isinstance(indexes, range) and None not in (part := found[indexes.start : indexes.stop]):
-            return part
+        if isinstance(indexes, range):
+            part = found[indexes.start : indexes.stop]
+            if None not in part:
+                return part
+            self._fill(indexes.start, indexes.stop)
+            return found[indexes.start : indexes.stop]
         if missing := [index for index in indexes if found[index] is None]:
-            first, last = min(missing), self._since
-            # whoever goes back from the end asks for nearly all of them
-            if 2 * len(missing) > last - first == found[first:last].count(None):
-                self._count_from(first)
+            first, last = min(missing), max(missing) + 1
+            # whoever asks for most of a stretch asks for the rest of it soon
+            if found[first:last].count(None) < 2 * len(missing):
+                self._fill(first, last)
             else:
-                self._count_each(missing)
+                self._fill_each(missing)
         return [found[index] for index in indexes]
 
     def all(self) -> list[float]:
         """All of them."""
-        if self._since:
+        if not self._whole:
             self.of(range(len(self.found)))
-            self._since = 0
+            self._whole = True
         return self.found
 
-    def _count_from(self, start: int) -> None:
-        """Count all from `start` to what is counted behind it."""
-        stop = self._since
+    def _fill(self, start: int, stop: int) -> None:
+        """Count what is not counted of a stretch."""
+        if self.found[start:stop].count(None) < stop - start:
+            self._fill_each([index for index in range(start, stop) if self.found[index] is None])
+            return
         sizes = list(self._count(self._imprints[start:stop], self._roles[start:stop]))
         for index, tokens in self._media.items():
             if start <= index < stop:
                 sizes[index - start] += tokens
-        self.found[start:stop], self._since = sizes, start  # at once: a report may be read by several threads
+        self.found[start:stop] = sizes  # at once: a report may be read by several threads
 
-    def _count_each(self, indexes: Sequence[int]) -> None:
+    def _fill_each(self, indexes: Sequence[int]) -> None:
         imprints, roles, found, media = self._imprints, self._roles, self.found, self._media
         sizes = self._count([imprints[index] for index in indexes], [roles[index] for index in indexes])
         for index, size in zip(indexes, sizes, strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from itertools import chain, islice, pairwise
+from itertools import islice, pairwise
 from typing import Any, Protocol
 
 from compacting_client.core.conversation import SYSTEM, Conversation
@@ -13,6 +13,7 @@ from compacting_client.core.edits import NO_EDITS, Edits, Inserted, Shortened
 from compacting_client.core.effects import Effect
 from compacting_client.core.plan import Stretch, stretches
 from compacting_client.core.summaries import Summarised
+from compacting_client.core.turns import Turns
 from compacting_client.errors import PolicyError
 
 __all__ = ["Choice", "Resize", "Sizes", "View", "base_pins"]
@@ -183,11 +184,11 @@ class View:
         """The units that are there, oldest first, system messages aside."""
         if self._units is None:
             owner, history, gone = self.conversation.exchanges.owner, self.conversation.history, self.gone
-            self._units = (
-                [index for index in history if owner[index] == index and index not in gone]
-                if gone
-                else [index for index in history if owner[index] == index]
-            )
+            if isinstance(history, range):  # a unit is first met at its first item
+                found = dict.fromkeys(owner[history.start : history.stop])
+                self._units = [unit for unit in found if unit not in gone] if gone else [*found]
+            else:
+                self._units = [index for index in history if owner[index] == index and index not in gone]
         return self._units
 
     def weights(self, units: Sequence[int] | None = None) -> dict[int, float]:
@@ -201,9 +202,9 @@ class View:
             found[unit] = sum(islice(sizes, len(members[unit])))
         return found
 
-    def turn_weights(self, turns: Sequence[Sequence[int]]) -> list[float]:
-        """Tokens of each of some turns in a row."""
-        units, members = [*chain(*turns)], self.conversation.exchanges.members
+    def turn_weights(self, turns: Turns) -> list[float]:
+        """Tokens of each of some turns."""
+        units, members = turns.units, self.conversation.exchanges.members
         joined = [members[unit] for unit in units if unit in members]
         start, stop = units[0], max(units[-1] + 1, joined[-1][-1] + 1 if joined else 0)
         whole = all([each[-1] - each[0] < len(each) for each in joined])  # no unit is interrupted by another
@@ -239,11 +240,11 @@ class View:
             raise PolicyError(f"choose() returned {choice!r}; it must return a Choice or None")
         if unknown := choice.units.difference(self.units()):
             raise PolicyError(f"choose() named units that are not there: {sorted(unknown)}")
-        units: set[int] = set(choice.units - self.pinned)
+        units: AbstractSet[int] = choice.units if choice.units.isdisjoint(self.pinned) else choice.units - self.pinned
         texts = self.edits.inserted if choice.inserted is None else choice.inserted
         if self.conversation.opens_with_user and not any(each.side == "own" for each in texts):
-            units = self.mended(units)
-        return replace(choice, units=frozenset(units))
+            units = self.mended({*units})
+        return choice if units is choice.units else replace(choice, units=frozenset(units))
 
     def ends(self, head: int, tail: int) -> tuple[set[int], set[int]]:
         """The units that the first `head` and the last `tail` neutral messages belong to, the system prompt being the first of them."""
@@ -262,12 +263,10 @@ class View:
             index -= 1
         return first, last
 
-    def turns(self) -> list[list[int]]:
+    def turns(self) -> Turns:
         """The units that are there, turn by turn: a user message and what follows it.  What stands before the first one is a turn too."""
-        roles, units = self.conversation.roles, self.units()
-        starts = [place for place, unit in enumerate(units) if roles[unit] == "user"]
-        ends = [*([] if starts[:1] == [0] else [0]), *starts, len(units)]
-        return [units[start:stop] for start, stop in pairwise(ends) if start < stop]
+        roles = self.conversation.roles
+        return Turns.beginning(self.units(), [place for place, unit in enumerate(self.units()) if roles[unit] == "user"])
 
     def whole_turns(self, goal: float) -> set[int]:
         """The units of the oldest turns that may go whole, down to `goal` tokens."""
@@ -278,7 +277,7 @@ class View:
                 left -= sum([weights[unit] for unit in turn])
         return found
 
-    def inner(self, turn: list[int]) -> list[int]:
+    def inner(self, turn: Sequence[int]) -> Sequence[int]:
         """A turn without its question and its answer, a final plain text."""
         roles, last = self.conversation.roles, turn[-1]
         start = 1 if roles[turn[0]] == "user" else 0

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import KW_ONLY, dataclass, field
 from operator import itemgetter
 from typing import Any
 
+from compacting_client.core.turns import Turns
 from compacting_client.core.view import Choice, View
 from compacting_client.core.window import Window
 from compacting_client.errors import ConfigError
@@ -100,7 +101,7 @@ class DropOldest(Policy):
             return None
         head, tail = view.ends(self.keep_head, self.keep_tail)
         if self.target == 1.0:
-            dropped, left = _oldest(view, [[unit] for unit in view.units()], head | tail | view.pinned, budget)
+            dropped, left = _oldest(view, Turns.each(view.units()), head | tail | view.pinned, budget)
         else:
             dropped, left = self._with_room(view, head, tail, budget)
         if not dropped or (left > budget and self.target < 1.0 and view.total - left < _WORTH * budget):
@@ -116,11 +117,10 @@ class DropOldest(Policy):
         dropped, left = _oldest(view, turns, stays | tail, self.target * budget)
         half = (1 + self.target) / 2 * budget
         if left > budget:
-            rest = [[unit for unit in turn if unit not in dropped] for turn in turns]
-            more, left = _oldest(view, [turn for turn in rest if turn], stays, half)
+            more, left = _oldest(view, turns.without(dropped), stays, half)
             dropped |= more
         if left > budget:
-            broken, less = _oldest(view, [[unit] for unit in view.units()], stays, half)
+            broken, less = _oldest(view, Turns.each(view.units()), stays, half)
             if less <= budget:  # half turns, which strict templates refuse, only where they make the difference
                 dropped, left = broken, less
         mended = view.mended(dropped)
@@ -129,7 +129,7 @@ class DropOldest(Policy):
         return mended, left + view.weight(dropped - mended) - view.weight(mended - dropped)
 
 
-def _oldest(view: View, turns: list[list[int]], stays: AbstractSet[int], goal: float) -> tuple[set[int], float]:
+def _oldest(view: View, turns: Turns, stays: AbstractSet[int], goal: float) -> tuple[set[int], float]:
     """What goes while more than `goal` tokens are left, turn by turn, and how many then are.
 
     First the exchanges inside a turn; then its question and answer together, if all of it may go.  Sums are taken from the newest turn back, as
@@ -142,21 +142,21 @@ def _oldest(view: View, turns: list[list[int]], stays: AbstractSet[int], goal: f
     for place, weight in _newest_first(view, turns):
         goes = weight - kept.get(place, 0)
         if left + goes > goal:
-            older = set[int]().union(*turns[:place]).difference(*[held[each] for each in held if each < place])
+            older = set(turns.before(place)).difference(*[held[each] for each in held if each < place])
             dropped, left = _in_turn(view, turns[place], stays, left + goes, goal)
             return older | dropped, left
         left += goes
     return set(), left
 
 
-def _newest_first(view: View, turns: list[list[int]]) -> Iterator[tuple[int, float]]:
+def _newest_first(view: View, turns: Turns) -> Iterator[tuple[int, float]]:
     """The place and the tokens of each turn, a few turns at a time: what is not asked for is not counted."""
     for stop in range(len(turns), 0, -_AT_ONCE):
         start = max(0, stop - _AT_ONCE)
         yield from zip(range(stop - 1, start - 1, -1), reversed(view.turn_weights(turns[start:stop])), strict=True)
 
 
-def _in_turn(view: View, turn: list[int], stays: AbstractSet[int], left: float, goal: float) -> tuple[set[int], float]:
+def _in_turn(view: View, turn: Sequence[int], stays: AbstractSet[int], left: float, goal: float) -> tuple[set[int], float]:
     """What goes of the turn that the goal is reached in."""
     dropped, weights = set[int](), view.weights(turn)
     for unit in view.inner(turn):
@@ -169,7 +169,7 @@ def _in_turn(view: View, turn: list[int], stays: AbstractSet[int], left: float, 
     return dropped, left
 
 
-def _held(view: View, turn: list[int], stays: AbstractSet[int]) -> list[int]:
+def _held(view: View, turn: Sequence[int], stays: AbstractSet[int]) -> Sequence[int]:
     """What stays of a turn, of which something has to."""
     inner = set(view.inner(turn))
     return [unit for unit in turn if unit in stays or unit not in inner]

@@ -29,14 +29,17 @@ FRAMES: Mapping[str, int] = {
 """UTF-16 units of an item's JSON around its texts, by neutral role; items of other roles have bytes for an imprint."""
 
 
+_PAIR = FRAMES["tool"] - len("[,]")  # of a pair, which is a list as JSON
+
+
 def sizes(imprints: Sequence[Imprint], roles: Sequence[str]) -> list[float]:
     """The default estimate of each item, in tokens, its media aside."""
-    json, frames, tool = orjson.dumps, FRAMES, FRAMES["tool"] - len("[,]")
+    json, frames, pair = orjson.dumps, FRAMES, _PAIR
     return [
         # what `size` says of ASCII text, in place: most messages are that
         (len(json(imprint)) + frames[role] + 3) >> 2
         if type(imprint) is str and imprint.isascii()
-        else (len(json(imprint)) + tool + 3) >> 2  # a pair is a list, as JSON
+        else (len(json(imprint)) + pair + 3) >> 2
         if type(imprint) is tuple and imprint[0].isascii() and imprint[1].isascii()
         else size(imprint, role)
         for imprint, role in zip(imprints, roles, strict=True)
@@ -47,16 +50,12 @@ def size(imprint: Imprint, role: str) -> int:
     """The default estimate of an item of this role."""
     if type(imprint) is bytes:
         return of_length(len(imprint) if imprint.isascii() else utf16_length(imprint))
-    if type(imprint) is str:
-        return of_length(_units(imprint) + FRAMES[role])
-    text, call = cast("tuple[str, str]", imprint)
-    return of_length(_units(text) + _units(call) + FRAMES["tool"])
-
-
-def _units(text: str) -> int:
-    """UTF-16 units of a text's JSON.  What JSON escapes is ASCII, so the rest is as long as it is without."""
     try:
-        units = len(orjson.dumps(text))
-        return units if text.isascii() else units - len(text.encode()) + len(text.encode("utf-16-le")) // 2
+        units = len(orjson.dumps(imprint))
+        # what JSON escapes is ASCII, so the rest is as long as it is without
+        for text in (imprint,) if type(imprint) is str else cast("tuple[str, str]", imprint):
+            if not text.isascii():
+                units += len(text.encode("utf-16-le")) // 2 - len(text.encode())
     except (TypeError, UnicodeEncodeError):  # lone surrogates
-        return utf16_length(dump(text))
+        units = utf16_length(dump(imprint))
+    return of_length(units + (FRAMES[role] if type(imprint) is str else _PAIR))

@@ -120,13 +120,16 @@ class Trace:
             texts, position = self.texts(start, stop)[0], conversation.exchanges.position
             hashes, rich = self._hashes[start:stop], self._rich
             rich = [place - start for place in rich[bisect_left(rich, start) : bisect_left(rich, stop)]]
+        meaning = conversation.reader.meaning
         for place in rich:
             text, index = texts[place], indexes[place]
             if type(text) is tuple:  # most results are plain: what `_meant` says of those, in place
                 hashed = hash(("tool", text[0]))
                 hashes[place] = hash((hashed, *position[index])) if index in position else hashed
             else:
-                hashes[place] = hashed = _hash(conversation.reader.meaning(items[index]))
+                said = meaning(items[index])  # all spellings of a plain text mean the same pair
+                plain = type(said) is tuple and len(said) == 2 and type(said[0]) is type(said[1]) is str
+                hashes[place] = hashed = hash(said if plain else dump(said))
                 if index in position and roles[index] != "assistant":  # that answers only its own server tools
                     hashes[place] = hash((hashed, *position[index]))
         return struct.pack(f"{len(hashes)}q", *hashes)
@@ -149,9 +152,3 @@ class Trace:
         # an assistant answers only its own server tools, and a look at the opening alone pairs nothing
         answers = conversation.roles[index] != "assistant"
         return said, conversation.exchanges.position.get(index, ()) if answers else ()
-
-
-def _hash(said: Any) -> int:
-    """The hash of what an item says: the same for all spellings of a plain text."""
-    plain = type(said) is tuple and len(said) == 2 and type(said[0]) is type(said[1]) is str
-    return hash(said if plain else dump(said))

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise
-from operator import sub
 
 from compacting_client.core.edits import NO_EDITS, Edits
 
@@ -47,12 +46,23 @@ NOTHING = Plan()
 
 def stretches(places: Sequence[int]) -> list[Stretch]:
     """Places, ascending, as [start, stop)."""
-    ahead, found, start = [*map(sub, places, range(len(places)))], list[Stretch](), 0
+    found, start = list[Stretch](), 0
     while start < len(places):
-        stop = bisect_right(ahead, ahead[start], start)  # between neighbours nothing is left out
+        stop = _neighbours(places, start)
         found.append((places[start], places[stop - 1] + 1))
         start = stop
     return found
+
+
+def _neighbours(places: Sequence[int], start: int) -> int:
+    """Where the neighbours that begin at `start` end, found in steps that double: most of what is dropped stands together."""
+    ahead, length = places[start] - start, 1
+    while start + length < len(places) and places[start + length] - start - length == ahead:
+        length *= 2
+    if length == 1:
+        return start + 1
+    first, last = start + length // 2, min(start + length, len(places))
+    return bisect_right(range(last), ahead, first, key=lambda at: places[at] - at)
 
 
 def between(gone: Sequence[Stretch], size: int) -> list[Stretch]:

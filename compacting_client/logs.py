@@ -19,7 +19,8 @@ __all__ = ["Log", "checked_logger"]
 
 _NAME = "compacting_client"
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-logging.getLogger(_NAME).addHandler(logging.NullHandler())  # or the stdlib would print warnings by itself
+_STDLIB = logging.getLogger(_NAME)
+_STDLIB.addHandler(logging.NullHandler())  # or the stdlib would print warnings by itself
 
 
 def checked_logger(logger: Any) -> Any:
@@ -43,7 +44,7 @@ class Log:
     def _logger(self) -> Any:
         if self._given is not None:
             return self._given
-        return structlog.get_logger(_NAME) if structlog.is_configured() else logging.getLogger(_NAME)
+        return structlog.get_logger(_NAME) if structlog.is_configured() else _STDLIB
 
     def hears(self, level: Level) -> bool:
         """Whether a record of this level could go anywhere; True where the logger does not tell."""

@@ -26,7 +26,7 @@ class Seen:
     sizes: Sequence[float | None]
     states: Mapping[int, Any]
     plain: int
-    unquoted: int
+    unquoted: int = 0
 
     def shared(self, trace: Trace) -> int:
         """How many positions a history has in common with this one, as far as was marked."""

@@ -23,7 +23,7 @@ def dump(value: Any) -> bytes:
     """Compact UTF-8 JSON with sorted keys.  Never raises for what a caller may put into a message: odd values count by their `repr`."""
     try:
         return orjson.dumps(value, _plain, _SORTED)
-    except (TypeError, ValueError, RecursionError):  # keys that are no text, lone surrogates, integers over 64 bits, cycles
+    except (TypeError, ValueError, RecursionError):  # keys that are no text, lone surrogates, large integers, cycles
         return _dump_slowly(value)
 
 

@@ -207,7 +207,7 @@ class View:
         units, members = turns.units, self.conversation.exchanges.members
         joined = [members[unit] for unit in units if unit in members]
         start, stop = units[0], max(units[-1] + 1, joined[-1][-1] + 1 if joined else 0)
-        whole = all([each[-1] - each[0] < len(each) for each in joined])  # no unit is interrupted by another
+        whole = all(each[-1] - each[0] < len(each) for each in joined)  # no unit is interrupted by another
         if not whole or stop - start != len(units) + sum(map(len, joined)) - len(joined):
             weights = self.weights(units)
             return [sum([weights[unit] for unit in turn]) for turn in turns]
@@ -265,8 +265,8 @@ class View:
 
     def turns(self) -> Turns:
         """The units that are there, turn by turn: a user message and what follows it.  What stands before the first one is a turn too."""
-        roles = self.conversation.roles
-        return Turns.beginning(self.units(), [place for place, unit in enumerate(self.units()) if roles[unit] == "user"])
+        roles, units = self.conversation.roles, self.units()
+        return Turns.beginning(units, [place for place, unit in enumerate(units) if roles[unit] == "user"])
 
     def whole_turns(self, goal: float) -> set[int]:
         """The units of the oldest turns that may go whole, down to `goal` tokens."""

@@ -84,7 +84,7 @@ def read(body: Mapping[str, Any], texts: Sequence[str | None] | None = None) -> 
     items = _items(body) if texts is None else list(body[FIELD])
     contents = column(items, "content") if texts is None else texts
     roles = column(items, "role")
-    if not _SAME >= set(roles):
+    if not set(roles) <= _SAME:
         roles = [*map(_ROLES.get, roles, repeat(OTHER))]
     return Conversation(
         api=API,
@@ -144,13 +144,12 @@ def _imprint(item: dict[str, Any], text: Any, role: str) -> tuple[Imprint, int |
 
 def write(plan: Plan, conversation: Conversation, body: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of `body` without the items that go; the rest are the caller's own objects."""
-    messages = body[FIELD]
+    messages, size = body[FIELD], len(conversation)
     if not plan.edits:
-        stay = between(plan.stretches, len(conversation))
+        stay = between(plan.stretches, size)
         return {**body, FIELD: [*chain.from_iterable(messages[start:stop] for start, stop in stay)]}
     edits, reader = plan.edits.by_item(), conversation.reader
-    stay = plan.kept(len(conversation))
-    sent = [item for index in stay for item in rendered(reader, messages[index], edits.get(index))]
+    sent = [item for index in plan.kept(size) for item in rendered(reader, messages[index], edits.get(index))]
     return {**body, FIELD: with_system(reader, sent, plan.edits.system) if plan.edits.system else sent}
 
 

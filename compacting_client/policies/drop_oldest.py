@@ -156,7 +156,9 @@ def _newest_first(view: View, turns: Turns) -> Iterator[tuple[int, float]]:
         yield from zip(range(stop - 1, start - 1, -1), reversed(view.turn_weights(turns[start:stop])), strict=True)
 
 
-def _in_turn(view: View, turn: Sequence[int], stays: AbstractSet[int], left: float, goal: float) -> tuple[set[int], float]:
+def _in_turn(
+    view: View, turn: Sequence[int], stays: AbstractSet[int], left: float, goal: float
+) -> tuple[set[int], float]:
     """What goes of the turn that the goal is reached in."""
     dropped, weights = set[int](), view.weights(turn)
     for unit in view.inner(turn):

@@ -77,3 +77,18 @@ def test_units_cover_every_item_once(data: st.DataObject) -> None:
     found = pair(calls, answers, size=size)
     assert sorted(index for unit in units(found) for index in unit) == list(range(size))
     assert all(unit[0] == found.owner[index] for unit in units(found) for index in unit)
+
+
+@given(st.data())
+def test_ids_that_are_asked_for_once_pair_as_any_others(data: st.DataObject) -> None:
+    """A repeated id somewhere else changes nothing for them: members and positions are the same."""
+    size = data.draw(st.integers(1, 10))
+    ids = st.lists(st.sampled_from("abcdefgh"), max_size=3)
+    asked = data.draw(st.permutations("abcdefgh"))
+    calls = {
+        index: [asked.pop() for _ in range(min(len(asked), data.draw(st.integers(0, 3))))] for index in range(size)
+    }
+    answers = {index: data.draw(ids) for index in range(size) if data.draw(st.booleans())}
+    plain = pair(calls, answers, size=size + 2)
+    other = pair({**calls, size: ["again"], size + 1: ["again"]}, answers, size=size + 2)
+    assert (plain.owner, plain.members, plain.position) == (other.owner, other.members, other.position)

@@ -76,6 +76,23 @@ def test_a_stored_summary_folds_into_the_next_one(shape: str) -> None:
 
 
 @each_shape
+def test_one_in_what_is_new_is_known_as_any_other(shape: str) -> None:
+    """A client that looked through the older part of a history looks through what was added to it."""
+    wire, to_body = SHAPES[shape]
+    state = session(policy_of(Writer(TEXT)))
+    leave(state, wire, to_body(talk(10)))
+    own = wire.read({"model": "m", wire.FIELD: []}).reader.own([framed(TEXT)])
+    state = session(policy_of(writer := Writer("Another one.")), memory=state.settings.memory)
+    other = to_body([{**each, "content": f"other {each['content']}"} for each in talk(10)])
+    for more in ([], [own], turns(shape, 20, 24), turns(shape, 20, 28)):
+        sent, _ = leave(state, wire, other)
+        assert not found(wire.API, sent, other)
+        other = {**other, wire.FIELD: [*other[wire.FIELD], *more]}
+    assert sum(TEXT in str(request.previous) for request in writer.asked) == 1
+    assert not any(TEXT in str(request.messages) for request in writer.asked)
+
+
+@each_shape
 def test_beside_a_question_it_leaves_the_question_a_question(shape: str) -> None:
     """The item holds both: it stays as a user turn, and is pinned as the last one."""
     wire, to_body = SHAPES[shape]

@@ -1,5 +1,6 @@
 """Turns as a view of their units, and what they weigh."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -86,4 +87,4 @@ def test_stretches_are_the_neighbours(places: set[int]) -> None:
     """Each place is in exactly one stretch, and between two stretches something is missing."""
     found = stretches(sorted(places))
     assert [place for start, stop in found for place in range(start, stop)] == sorted(places)
-    assert all(one[1] < other[0] for one, other in zip(found, found[1:], strict=False))
+    assert all(one[1] < other[0] for one, other in pairwise(found))

@@ -88,7 +88,7 @@ def test_the_core_is_pure() -> None:
     """Core imports core, errors and computation: no I/O, no clock, no logging, no asyncio, no SDK, nothing else of the package."""
     pure = {
         "__future__",
-        "array",
+        "struct",
         "bisect",
         "collections",
         "contextlib",

@@ -212,15 +212,18 @@ class Measure:
         self, gone: Collection[int] = (), changed: Mapping[int, Tokens] | None = None
     ) -> tuple[Tokens, Tokens]:
         """Text and media, by the estimate alone, of what is left without the items in `gone`; `changed`: item -> its tokens now."""
+        if not gone and not changed:
+            media = sum(self.conversation.contents.media.values())
+            return self._beside + sum(self.raw) - media, media
         absent, changed = set(gone), changed or {}
         there = [index for index in range(len(self.conversation)) if index not in absent]
         sizes = dict(zip(there, _of(self.raw, there), strict=True))
-        media = {index: tokens for index, tokens in self.conversation.contents.media.items() if index in sizes}
-        text = self._beside + sum(sizes.values()) - sum(media.values())
+        heavy = {index: tokens for index, tokens in self.conversation.contents.media.items() if index in sizes}
+        text = self._beside + sum(sizes.values()) - sum(heavy.values())
         for index, tokens in changed.items():
             if index in sizes:
-                text -= sizes[index] - media.get(index, 0) - (tokens - media.get(index, 0)) / self._k
-        return text, sum(media.values())
+                text -= sizes[index] - heavy.get(index, 0) - (tokens - heavy.get(index, 0)) / self._k
+        return text, sum(heavy.values())
 
     def counted(self, counter: Callable[[Any], Any]) -> Generator[Effect, Any, None]:
         """Count by the caller's `counter`.  Raises PolicyError for a count that is no number >= 0."""
@@ -308,7 +311,9 @@ class Measure:
 
 
 def _of(sizes: Sequence[Tokens], indexes: Sequence[int]) -> list[Tokens]:
-    return sizes.of(indexes) if isinstance(sizes, Sizes) else [sizes[index] for index in indexes]
+    if isinstance(sizes, Sizes):
+        return sizes.of(indexes)
+    return [*sizes[indexes.start : indexes.stop]] if isinstance(indexes, range) else [sizes[index] for index in indexes]
 
 
 def _each(tokenizer: Tokenizer, texts: Sequence[imprints.Imprint], roles: Sequence[str]) -> list[Tokens]:

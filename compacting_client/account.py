@@ -306,7 +306,7 @@ def _reused(outcome: Outcome, request_id: str) -> list[ContentReused]:
     if outcome.reused is None:
         return []
     sizes, now = outcome.measured.sizes, outcome.plan.edits.by_item()
-    saved = sum(sizes[index] for index in outcome.known.items(outcome.reused))
+    saved = sum(sizes[index] for index in sorted(outcome.known.gone(outcome.reused)))
     known = outcome.known.edits(outcome.reused).by_item()
     saved += sum(sizes[index] - outcome.edited[index] for index, edit in known.items() if now.get(index) == edit)
     kind = "summary" if any(summary_of(each.text) for each in outcome.reused.edits.inserted) else "cut"

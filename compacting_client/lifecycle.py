@@ -6,9 +6,9 @@ shell drives it, sync or async.
 
 from __future__ import annotations
 
+import secrets
 import time
 import traceback
-import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -303,7 +303,7 @@ class _Request:
 def _begun(session: Session, api: str, body: Mapping[str, Any], policy: Policy | None) -> Report:
     model = body.get("model")
     return Report(
-        request_id=uuid.uuid4().hex[:16],
+        request_id=secrets.token_hex(8),
         api=api,
         model=model if isinstance(model, str) else "",
         policy=policy.name if policy is not None else "off",

@@ -158,8 +158,10 @@ class Session:
 
     def hears(self, level: Level, *callbacks: str) -> bool:
         """Whether anybody wants events of this level: one of these callbacks, `on_event`, or the log."""
-        wanted = any(getattr(self.settings, name) is not None for name in ("on_event", *callbacks))
-        return wanted or self.log.hears(level)
+        settings = self.settings
+        if settings.on_event is not None or any(getattr(settings, name) is not None for name in callbacks):
+            return True
+        return self.log.hears(level)
 
 
 class Unread:

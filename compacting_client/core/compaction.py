@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -243,7 +244,7 @@ def _view(outcome: Outcome, pinned: set[int], entry: Found | None) -> Generator[
             sizes[index] = size
         return sizes
 
-    gone = known.items(entry.entry) if entry is not None else ()
+    gone = known.gone(entry.entry) if entry is not None else ()
     edits = known.edits(entry.entry) if entry is not None else NO_EDITS
     sizes = (yield from resize(edits)) if edits else None
     return View(measured, pinned, gone, edits, sizes, resize, known)
@@ -266,19 +267,19 @@ def _plan(outcome: Outcome, attempt: _Attempt) -> Plan:
     An instruction that was there before is no change; nor is one that is put in while edits wait: the loop was begun with it.
     """
     conversation, known, choice = outcome.conversation, outcome.known, attempt.choice
-    gone: set[int] = set()
+    gone = frozenset[int]()
     strip: tuple[int, int] | None = None
     edits = NO_EDITS
     if attempt.found is not None:
         entry = attempt.found.entry
-        gone.update(known.items(entry))
+        gone = known.gone(entry)
         edits = known.edits(entry)
         if entry.place is not None:  # in a history that only shares the old part, it is an edit made now
             stop = known.index(entry.edited_at) if attempt.found.own else len(conversation)
             strip = (known.index(entry.place), stop)
     before = gone, edits
     if choice:
-        gone = gone | conversation.exchanges.items(choice.units)
+        gone |= conversation.exchanges.items(choice.units)
         edits = edits.then(conversation, gone, choice.shortened, choice.inserted)
     if conversation.binds and (before != (gone, edits) or strip is None):
         there = edits.asked_for if conversation.waits else before[1].asked_for
@@ -288,7 +289,7 @@ def _plan(outcome: Outcome, attempt: _Attempt) -> Plan:
 
 
 def _with_older_thinking(
-    conversation: Conversation, gone: set[int], strip: tuple[int, int] | None
+    conversation: Conversation, gone: AbstractSet[int], strip: tuple[int, int] | None
 ) -> tuple[int, int] | None:
     """Where the newest answer goes with its thinking, the one that is newest then loses its own.
 

@@ -9,7 +9,7 @@ from typing import Any
 from compacting_client.core.edits import Edits
 from compacting_client.core.effects import Ask, Effect, Recall
 from compacting_client.core.measure import Measure
-from compacting_client.core.plan import Plan, runs
+from compacting_client.core.plan import Plan, between, runs, stretches
 from compacting_client.core.prefix import OPENING, Chain, Entry, Found, Gap
 from compacting_client.errors import PolicyError
 
@@ -27,7 +27,7 @@ class Recognition:
         "_asked",
         "_chain",
         "_conversation",
-        "_indexes",
+        "_gone",
         "_memory_key",
         "_moved",
         "_policy",
@@ -47,7 +47,7 @@ class Recognition:
         self._portable = portable
         self.history = self._trace.history
         self._asked: list[bytes] = []
-        self._indexes: tuple[Entry, list[int]] | None = None
+        self._gone: tuple[Entry, frozenset[int]] | None = None
         self._moved: tuple[Entry, Edits] | None = None
         self._chain = Chain(measured.states if memory_key is None else None)
         self.key: str | None = None
@@ -117,12 +117,11 @@ class Recognition:
         edit = yield from self._digest(size)
         return Entry(length, digest, gaps, size, edit, self._policy, place, edits)
 
-    def items(self, entry: Entry) -> list[int]:
+    def gone(self, entry: Entry) -> frozenset[int]:
         """The indexes of the items that an entry drops."""
-        if self._indexes is None or self._indexes[0] is not entry:
-            found = chain.from_iterable(self.history[gap.start : gap.stop] for gap in entry.gaps)
-            self._indexes = entry, [*found]
-        return self._indexes[1]
+        if self._gone is None or self._gone[0] is not entry:
+            self._gone = entry, frozenset(chain.from_iterable(self.history[gap.start : gap.stop] for gap in entry.gaps))
+        return self._gone[1]
 
     def edits(self, entry: Entry) -> Edits:
         """What an entry shortens and inserts, by indexes."""
@@ -143,17 +142,14 @@ class Recognition:
         return self.history.index(index)
 
     def _applies(self, entry: Entry, pinned: set[int]) -> bool:
-        exchanges, dropped = self._conversation.exchanges, set(self.items(entry))
-        if any(not dropped.isdisjoint(exchanges.unit(unit)) for unit in pinned):
+        owner, gone = self._conversation.exchanges.owner, stretches(sorted(self.gone(entry)))
+        went = {*chain.from_iterable(owner[start:stop] for start, stop in gone)}
+        if not went.isdisjoint(pinned):
             return False
-        if any(each.kind != "shortened" and exchanges.owner[each.at] in pinned for each in self.edits(entry).shortened):
+        if any(each.kind != "shortened" and owner[each.at] in pinned for each in self.edits(entry).shortened):
             return False
         # a late result may have joined a unit that went without it: then the entry no longer holds
-        members = exchanges.members
-        went = members.keys() & dropped
-        return dropped.issuperset(chain.from_iterable([members[unit] for unit in went])) and dropped.isdisjoint(
-            chain.from_iterable([members[unit] for unit in members.keys() - went])
-        )
+        return went.isdisjoint(chain.from_iterable(owner[start:stop] for start, stop in between(gone, len(owner))))
 
     def _gaps(self, plan: Plan, ages: Mapping[int, int]) -> tuple[Gap, ...]:
         """The dropped items as stretches of positions that went at the same time."""

@@ -18,7 +18,7 @@ __all__ = ["Trace"]
 
 T = TypeVar("T")
 
-_AT_ONCE = 256  # positions that are hashed together: of a history, several beginnings are asked for
+_AT_ONCE = 128  # positions that are hashed together: of a history, several beginnings are asked for
 
 
 class Trace:
@@ -36,13 +36,15 @@ class Trace:
     def sent(self, length: int) -> int:
         """A hash of what the first positions send: imprints hold all of it but the data of media."""
         if length not in self._sent:
-            hashes, rich, whole = self._hashes, self._rich, length // _AT_ONCE
+            whole = length // _AT_ONCE
             for start in range(len(self._chunks) * _AT_ONCE, whole * _AT_ONCE, _AT_ONCE):
-                self._chunks.append(hash(tuple(hashes[start : start + _AT_ONCE])))
-            # a text and the same bytes have one hash
-            beside = tuple(rich[: bisect_left(rich, length)])
-            self._sent[length] = hash((*self._chunks[:whole], *hashes[whole * _AT_ONCE : length], beside))
+                self._chunks.append(self._chunk(start, start + _AT_ONCE))
+            self._sent[length] = hash((*self._chunks[:whole], self._chunk(whole * _AT_ONCE, length)))
         return self._sent[length]
+
+    def _chunk(self, start: int, stop: int) -> int:
+        rich = self._rich[bisect_left(self._rich, start) : bisect_left(self._rich, stop)]
+        return hash((*self._hashes[start:stop], tuple(rich)))  # a text and the same bytes have one hash
 
     @cached_property
     def _hashes(self) -> list[int]:

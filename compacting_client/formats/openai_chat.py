@@ -196,9 +196,10 @@ def check(body: Mapping[str, Any]) -> list[Violation]:
         role, content = item.get("role"), item.get("content")
         if len(item) == 2 and role in _PLAIN and content is not None and not asked:
             continue  # what most are: nothing but a role and a text, with no call before it
-        calls = item.get("tool_calls")
         if role == "tool":
-            call = _answer_id(item)
+            call = item.get("tool_call_id")
+            if type(call) is not str:
+                call = _answer_id(item)
             if call in waiting:
                 waiting.remove(call)
             elif call not in asked:
@@ -206,7 +207,7 @@ def check(body: Mapping[str, Any]) -> list[Violation]:
             continue
         if waiting:
             found.append(_unanswered(index, waiting))
-        waiting, asked = [], []
+        calls, waiting, asked = item.get("tool_calls"), [], []
         if calls and role == "assistant":
             asked = call_ids(item)
             waiting = list(asked)

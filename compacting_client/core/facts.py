@@ -18,6 +18,7 @@ _FAILED = re.compile(r"\s*(?:error|exception|traceback \(most recent call last\)
 _BEGINS = frozenset("{ \t\r\neEtT")
 _TEXTS = (None, "text", "input_text", "output_text")
 _ERROR_KEYS = ("error", "is_error", "isError")
+_ERROR_ENDS = 'rror"'  # of all of them: most results are ruled out by one look
 
 
 class Fact(NamedTuple):
@@ -141,7 +142,9 @@ def _reads_as_failure(content: Any) -> bool:
     text = content if isinstance(content, str) else text_of(content)[0]
     if text[:1] not in _BEGINS:
         return False
-    if text[:1] == "{" and any(f'"{name}"' in text for name in _ERROR_KEYS):
+    if text[:1] == "{":
+        if not (_ERROR_ENDS in text and any(f'"{name}"' in text for name in _ERROR_KEYS)):
+            return False  # no white space, and no word that begins an error
         try:
             value = orjson.loads(text)
         except orjson.JSONDecodeError:

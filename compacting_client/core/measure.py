@@ -184,12 +184,17 @@ class Measure:
 
     def exceeds(self, limit: Tokens) -> bool:
         """Whether `total` is more than `limit`; where that is clear at a glance, nothing is counted."""
-        if self._raw is None and self._seen is None:
-            fits = self.conversation.fits(self._at_a_glance(limit))
-            # a tokenizer may find less in a text than the estimate
-            if fits or (fits is False and self._tokenizer is None):
-                return not fits
-        return self.total > limit
+        clear = self.at_a_glance(limit)
+        return self.total > limit if clear is None else clear
+
+    def at_a_glance(self, limit: Tokens) -> bool | None:
+        """The same, but None where it is not clear without counting, or next to nothing is left to count."""
+        known = self._total is not None or self._counter is not None or self._seen is not None
+        if known or (self._raw is not None and self.scale != EXACT):
+            return None
+        fits = self.conversation.fits(self._within(limit))
+        # a tokenizer may find less in a text than the estimate
+        return not fits if fits or (fits is False and self._tokenizer is None) else None
 
     def rescale(self, scale: Scale) -> None:
         """Go by another scale from now on."""
@@ -272,7 +277,7 @@ class Measure:
     def _weight(self, data: bytes) -> int:
         return of_length(utf16_length(data)) if self._tokenizer is None else self._tokenizer.weight(data)
 
-    def _at_a_glance(self, limit: Tokens) -> Tokens:
+    def _within(self, limit: Tokens) -> Tokens:
         """What `Conversation.fits` is asked for: of a tokenizer, no token is less than a byte."""
         return self.scale.estimate(limit) - self._beside if self._tokenizer is None else (limit - self._beside) / 4
 

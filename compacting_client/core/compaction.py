@@ -15,13 +15,14 @@ from compacting_client.core.conversation import SYSTEM, Conversation
 from compacting_client.core.edits import NO_EDITS
 from compacting_client.core.effects import Ask, Effect, Remember, Reuse
 from compacting_client.core.growth import larger
-from compacting_client.core.measure import Learned, Measure, Tokenizer, measure, resized, sizes_without_thinking
+from compacting_client.core.measure import Learned, Measure, Tokenizer, measure, sizes_without_thinking
 from compacting_client.core.ours import marked, recognised
 from compacting_client.core.outcome import Outcome
 from compacting_client.core.plan import Plan
 from compacting_client.core.prefix import Found
 from compacting_client.core.recent import Recent
 from compacting_client.core.recognition import Recognition
+from compacting_client.core.resizing import resized
 from compacting_client.core.view import Choice, View, base_pins
 
 __all__ = ["Decides", "Question", "compaction", "shortened", "unchanged", "without_thinking"]

@@ -15,9 +15,20 @@ import orjson
 
 from compacting_client.core.conversation import Conversation, Message
 from compacting_client.core.facts import Fact, Said, said, text_of
-from compacting_client.core.tokens import dump
+from compacting_client.core.tokens import dump, units
 
-__all__ = ["Line", "current", "is_ledger", "is_note", "ledger_text", "lines", "lists_all", "note_text"]
+__all__ = [
+    "Line",
+    "current",
+    "is_ledger",
+    "is_note",
+    "ledger_text",
+    "ledger_units",
+    "lines",
+    "lists_all",
+    "note_text",
+    "widths",
+]
 
 Offered = Callable[[str], bool]
 
@@ -174,6 +185,18 @@ def ledger_text(shown: Iterable[Line], omitted: int = 0) -> str:
     listed = [each.text for each in shown if each.text]
     first = [f'{{"note":"{omitted:,} {_NOT_LISTED}"}}'] if omitted else []
     return f"{_OPENING}{chr(10).join([*first, *listed])}{_CLOSING}"
+
+
+def widths(texts: Sequence[str]) -> list[int]:
+    """UTF-16 units of each line as a part of a JSON string."""
+    json, quotes = orjson.dumps, len('""')
+    return [(len(json(text)) if text.isascii() else units(text)) - quotes for text in texts]
+
+
+def ledger_units(widths: Sequence[int], omitted: int) -> int:
+    """UTF-16 units of the JSON of `ledger_text`, by those of its lines: what stands between two that are there is escaped."""
+    breaks = sum(map(bool, widths)) - (0 if omitted else 1)
+    return units(ledger_text((), omitted)) + sum(widths) + max(0, breaks) * len("\\n")
 
 
 def note_text(conversation: Conversation, items: Sequence[int], count: int, most: int) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from compacting_client.core import calibration, imprints
 from compacting_client.core.calibration import EXACT, Scale
 from compacting_client.core.conversation import OTHER, SYSTEM, Conversation, Message
-from compacting_client.core.edits import Edits, rendered, weighed
+from compacting_client.core.edits import Edits, rendered
 from compacting_client.core.effects import Ask, Effect
 from compacting_client.core.plan import Plan, Stretch, between
 from compacting_client.core.prefix import OPENING
@@ -28,7 +28,6 @@ __all__ = [
     "Tokenizer",
     "checked_count",
     "measure",
-    "resized",
     "sizes_without_thinking",
 ]
 
@@ -242,11 +241,20 @@ class Measure:
             size = imprints.size if self._tokenizer is None else self._tokenizer.size
             found = [reader.imprint(item, OTHER) for item in items]
             text = sum(size(imprint, OTHER) for imprint, _ in found)
-            _ = self.sizes  # that they are on one scale
-            return (text if self._k == 1.0 else round(text * self._k)) + sum(media for _, media in found)
+            return self.scaled(text, sum(media for _, media in found))
         shown = [message for item in items for message in reader.neutral(item)]
         counted = yield Ask("counter", self._counter, shown)
         return sum(map(checked_count, counted))
+
+    def scaled(self, text: Tokens, media: Tokens) -> Tokens:
+        """Tokens of what is so much text and media by the estimate alone."""
+        _ = self.sizes  # that they are on one scale
+        return (text if self._k == 1.0 else round(text * self._k)) + media
+
+    @property
+    def by_estimate(self) -> bool:
+        """Whether the caller gave no counter."""
+        return self._counter is None and self._tokenizer is None
 
     def keep(self, states: Mapping[int, Any]) -> None:
         """Let the next request of this conversation have what was measured and digested."""
@@ -349,15 +357,3 @@ def sizes_without_thinking(measured: Measure, plan: Plan) -> Generator[Effect, A
             full = yield from measured.sizes_of(rendered(conversation.reader, conversation.items[index], edits[index]))
         sizes[index] = measured.sizes[index] - max(0, full - without)
     return sizes
-
-
-def resized(measured: Measure, edits: Edits) -> Generator[Effect, Any, dict[int, Tokens]]:
-    """Tokens of each item that `edits` change, with those of an own item before it.  Raises PolicyError as `measure` does."""
-    if measured.resized is not None and measured.resized[0] == edits:
-        return measured.resized[1]
-    found: dict[int, Tokens] = {}
-    conversation = measured.conversation
-    for index, edit in edits.by_item().items():
-        found[index] = yield from measured.sizes_of(weighed(conversation.reader, conversation.items[index], edit))
-    measured.resized = edits, found
-    return found

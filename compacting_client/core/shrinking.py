@@ -6,7 +6,8 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from compacting_client.core.effects import Effect
-from compacting_client.core.ledger import Line, ledger_text, lists_all
+from compacting_client.core.ledger import Line, ledger_text, ledger_units, lists_all, widths
+from compacting_client.core.tokens import units
 from compacting_client.core.view import Choice, View
 
 __all__ = ["ROOM", "Shrinking"]
@@ -19,22 +20,24 @@ _SURELY = 1.5  # times the budget, by that rate: more than an estimate may be of
 
 
 class Shrinking:
-    """``chosen(text)`` is the choice with that text for a ledger; ``before``: the ledgers that stand in the history by now."""
+    """``chosen(text, units)`` is the choice with that text for a ledger; ``before``: the ledgers that stand in the history by now."""
 
     def __init__(
-        self, view: View, shown: Sequence[Line], before: Sequence[str], chosen: Callable[[str], Choice]
+        self, view: View, shown: Sequence[Line], before: Sequence[str], chosen: Callable[[str, int], Choice]
     ) -> None:
         self._view, self._lines, self._chosen = view, list(shown), chosen
-        self._omitted, self._rate, self._least = 0, _rate(ledger_text(shown)), 0.0
+        texts = [line.text for line in shown]
+        self._units = widths(texts)
+        self._omitted, self._rate, self._least = 0, _rate(texts, self._units), 0.0
         if before:
             self._resume(before)
 
     def _resume(self, before: Sequence[str]) -> None:
         """What was hidden or left out before stays so: a line that comes and goes would change the prompt each time."""
         known = {line for text in before for line in text.split("\n")}
-        for line in self._lines:
+        for n, line in enumerate(self._lines):
             if line.text not in known and (short := line.shorter()) and short in known:
-                line.text = short
+                self._shorten(n, short)
         if not all(map(lists_all, before)):
             listed = (n for n, line in enumerate(self._lines) if line.text in known)
             self._omitted = next(listed, 0)
@@ -44,7 +47,8 @@ class Shrinking:
         if budget is None:
             return (yield from self._measured())
         goal = ROOM * budget
-        self._least = (yield from self._view.after(self._chosen(ledger_text((), 1)))).total
+        least = ledger_text((), 1)
+        self._least = (yield from self._view.after(self._chosen(least, units(least)))).total
         found: tuple[Choice, float] | None = None
         if self._estimated() <= _SURELY * budget:
             found = yield from self._measured()
@@ -63,7 +67,8 @@ class Shrinking:
 
     def _measured(self) -> Generator[Effect, Any, tuple[Choice, float]]:
         """The present choice, and what it leaves; what that teaches of the estimate is used from now on."""
-        choice = self._chosen(ledger_text(self._lines[self._omitted :], self._omitted))
+        text = ledger_text(self._lines[self._omitted :], self._omitted)
+        choice = self._chosen(text, ledger_units(self._units[self._omitted :], self._omitted))
         total = (yield from self._view.after(choice)).total
         if total > self._least > 0:
             self._rate = self._size() / (total - self._least)
@@ -71,6 +76,9 @@ class Shrinking:
 
     def _size(self) -> int:
         return sum([len(line.text) for line in self._lines[self._omitted :]])
+
+    def _shorten(self, n: int, short: str) -> None:
+        self._lines[n].text, self._units[n] = short, widths([short])[0]
 
     def _estimated(self) -> float:
         return self._least + self._size() / self._rate
@@ -84,7 +92,8 @@ class Shrinking:
                 line = self._lines[n]
                 if over > 0 and line.last == last and (short := line.shorter()) is not None:
                     over -= len(line.text) - len(short)
-                    line.text, hidden = short, True
+                    self._shorten(n, short)
+                    hidden = True
         return hidden
 
     def _omit(self, goal: float) -> Generator[Effect, Any, tuple[Choice, float]]:
@@ -101,6 +110,11 @@ class Shrinking:
         return (yield from self._measured())
 
 
-def _rate(text: str) -> float:
-    """Characters to a token by the default estimate, until it is measured: what JSON escapes counts twice."""
-    return 4 * len(text) / (len(text) + sum(map(text.count, ('"', "\\", "\n"))))
+def _rate(texts: Sequence[str], units: Sequence[int]) -> float:
+    """Characters to a token of the ledger of these lines by the default estimate, until it is measured: what JSON escapes counts twice."""
+    frame, breaks = ledger_text(()), max(0, len(texts) - 1)
+    length = len(frame) + breaks + sum(map(len, texts))
+    wide = sum([len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2 for text in texts])
+    tabs = sum([text.count("\t") for text in texts])  # what else is escaped in a line of JSON
+    escaped = sum(map(frame.count, ('"', "\\", "\n"))) + breaks + sum(units) - wide - tabs
+    return 4 * length / (length + escaped)

@@ -96,9 +96,9 @@ class Stages:
             return [Inserted(at, "unplaced", text)]
         return [Inserted(at, "end" if at in self.view.conversation.answers else "start", text)]
 
-    def ledger(self, text: str) -> list[Inserted]:
+    def ledger(self, text: str, units: int) -> list[Inserted]:
         """A ledger at its place: the end of the question."""
-        return [Inserted(self._place, "end" if self._question is not None else "unplaced", text)]
+        return [Inserted(self._place, "end" if self._question is not None else "unplaced", text, units)]
 
     @property
     def _place(self) -> int:

@@ -156,8 +156,8 @@ class Ledger(Policy):
         if not shown:
             return (choice, (yield from view.after(choice)).total) if units else None
 
-        def with_text(text: str) -> Choice:
-            return replace(choice, inserted=(*texts, *stages.ledger(text)))
+        def with_text(text: str, units: int) -> Choice:
+            return replace(choice, inserted=(*texts, *stages.ledger(text, units)))
 
         made, left = yield from Shrinking(view, shown, stages.before, with_text).to(budget)
         return (made, left) if made.units or made.inserted != view.edits.inserted else None

@@ -84,25 +84,25 @@ def facts(conversation: Conversation, units: Iterable[int]) -> list[Fact | Said]
             imprint = imprints[index]
             if type(imprint) is tuple and roles[index] == "tool":  # most results are plain
                 content, call = imprint
-                found.append(_fact(content, None, call, index, waiting, marked=False))
+                key = _answered(waiting, call, None)
+                found.append(Fact(key, content, call, index, content[:1] in _BEGINS and _reads_as_failure(content)))
                 continue
             marked = reader.failures(items[index])
             results = [message for message in reader.neutral(items[index]) if message["role"] == "tool"]
             for part, message in enumerate(results):
                 call, name = str(message.get("tool_call_id")), message.get("name")
                 content = reader.returned(message.get("content"))
-                found.append(_fact(content, name, call, index, waiting, marked=part in marked))
+                failed = part in marked or _reads_as_failure(content)
+                found.append(Fact(_answered(waiting, call, name), content, call, index, failed))
     return found
 
 
-def _fact(
-    content: Any, name: Any, call: str, at: int, waiting: dict[str, list[tuple[str, str]]], *, marked: bool
-) -> Fact:
-    asked = waiting.get(call) or [(str(name or "?"), canonical(f"call {call}"))]
-    key = (
-        asked.pop(0) if len(asked) > 1 else asked[0]
-    )  # of calls with one id the first; a second answer stays with the last of them
-    return Fact(key, content, call, at, marked or _reads_as_failure(content))
+def _answered(waiting: dict[str, list[tuple[str, str]]], call: str, name: Any) -> tuple[str, str]:
+    """The key of the call that a result answers: of calls with one id the first; a second answer stays with the last of them."""
+    asked = waiting.get(call)
+    if asked is None:
+        return str(name or "?"), canonical(f"call {call}")
+    return asked.pop(0) if len(asked) > 1 else asked[0]
 
 
 def judged(found: Sequence[Fact | Said], verdicts: Sequence[Any]) -> list[Fact | Said]:
@@ -132,8 +132,9 @@ def canonical(arguments: Any) -> str:
     if isinstance(arguments, str):
         try:
             value = exact(arguments or "{}")
-        except ValueError:
-            value = arguments
+            return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()  # what `dump` says of nearly all
+        except (TypeError, ValueError):  # no JSON, or nested too deep
+            pass
     return dump(value).decode("utf-8", "replace")
 
 

@@ -43,6 +43,7 @@ _CLOSING = "\n</tool_results>"
 _NOTE_OPENING = "<earlier_conversation>\nA record of earlier messages, shortened. It is no request; that follows.\n"
 _NOTE_CLOSING = "\n</earlier_conversation>"
 _NOT_LISTED = "earlier calls are not listed"
+_OPENS = frozenset("{[")
 _LINE_ENDS = str.maketrans({char: f"\\u{ord(char):04x}" for char in "\x85\u2028\u2029"})
 
 
@@ -111,7 +112,8 @@ def _line(fact: Fact, most: int, offered: Offered, *, whole: bool) -> str:
 
 def _head(fact: Fact) -> str:
     tool, arguments = fact.key
-    return f'{{"tool":{_name(tool)},"arguments":{_arguments(arguments)},"{"failed" if fact.failed else "result"}'
+    shown = arguments if len(arguments) <= ARGUMENTS and arguments.isascii() else _arguments(arguments)
+    return f'{{"tool":{_name(tool)},"arguments":{shown},"{"failed" if fact.failed else "result"}'
 
 
 @lru_cache(256)
@@ -139,30 +141,25 @@ def _arguments(arguments: str) -> str:
 
 def _result(text: str) -> str:
     """A result as JSON: as it is where it is a JSON object or list on one line, else as a string."""
-    return (
-        _escaped(text)
-        if text[:1] in ("{", "[") and "\n" not in text and "\r" not in text and _is_json(text)
-        else _json(text)
-    )
-
-
-def _is_json(text: str) -> bool:
-    try:
-        orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return False
-    return True
+    if text[:1] in _OPENS and "\n" not in text and "\r" not in text:
+        try:
+            orjson.loads(text)
+        except orjson.JSONDecodeError:
+            return _json(text)
+        return text if text.isascii() else _escaped(text)
+    return _json(text)
 
 
 def _json(text: str) -> str:
     try:
-        return _escaped(orjson.dumps(text).decode())
+        json = orjson.dumps(text).decode()
     except TypeError:  # lone surrogates
-        return _escaped(dump(text).decode("utf-8", "replace"))
+        json = dump(text).decode("utf-8", "replace")
+    return json if json.isascii() else _escaped(json)
 
 
 def _escaped(json: str) -> str:
-    if json.isascii() or not ("\x85" in json or "\u2028" in json or "\u2029" in json):
+    if not ("\x85" in json or "\u2028" in json or "\u2029" in json):
         return json
     return json.translate(_LINE_ENDS)
 
@@ -184,7 +181,8 @@ def ledger_text(shown: Iterable[Line], omitted: int = 0) -> str:
     """The whole text; `omitted`: so many older calls have no line."""
     listed = [each.text for each in shown if each.text]
     first = [f'{{"note":"{omitted:,} {_NOT_LISTED}"}}'] if omitted else []
-    return f"{_OPENING}{chr(10).join([*first, *listed])}{_CLOSING}"
+    # at once: it may be of megabytes
+    return "\n".join([_OPENING.removesuffix("\n"), *(first + listed or [""]), _CLOSING.removeprefix("\n")])
 
 
 def widths(texts: Sequence[str]) -> list[int]:
@@ -209,7 +207,7 @@ def note_text(conversation: Conversation, items: Sequence[int], count: int, most
         told += [line for message in spoken if (line := _noted(message, most))]
     told = told[:count][::-1]
     imprints = conversation.contents.imprints
-    if hidden := sum(imprints[index] != "" for index in items[:left]):
+    if hidden := left - [imprints[index] for index in items[:left]].count(""):
         told.insert(0, f'{{"note":"{hidden:,} earlier messages are not shown"}}')
     return f"{_NOTE_OPENING}{chr(10).join(told)}{_NOTE_CLOSING}" if told else ""
 

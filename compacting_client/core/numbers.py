@@ -12,13 +12,14 @@ import orjson
 __all__ = ["exact", "whole"]
 
 _SUSPECT = re.compile(r"[0-9](?:[0-9.]{15}|[eE][-+]?[0-9]{3})")  # of 15 digits no two are the same double
+_NOT_ROUNDED = frozenset({str, int, bool, type(None)})  # whole numbers over 64 bits are read as floats
 _64_BITS = range(-(2**63), 2**64)  # what orjson reads and writes as integers
 
 
 def exact(text: str) -> Any:
     """The value of a JSON text, as `orjson.loads` has it, but numbers that it would round as fragments of the text.  ValueError for no JSON."""
     value = orjson.loads(text)
-    if _SUSPECT.search(text) is None:
+    if (type(value) is dict and _NOT_ROUNDED.issuperset(map(type, value.values()))) or _SUSPECT.search(text) is None:
         return value
     try:
         value = json.loads(text, parse_int=_integer, parse_float=_float)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from functools import cached_property
 from typing import Any
 
 from compacting_client.core.effects import Effect
@@ -15,6 +16,7 @@ __all__ = ["ROOM", "Shrinking"]
 ROOM = 0.9
 """Of the budget: the goal, so that the next step is some requests away."""
 
+_ESCAPED = ('"', "\\", "\n")
 _PASSES = 4
 _SURELY = 1.5  # times the budget, by that rate: more than an estimate may be off
 
@@ -26,9 +28,9 @@ class Shrinking:
         self, view: View, shown: Sequence[Line], before: Sequence[str], chosen: Callable[[str, int], Choice]
     ) -> None:
         self._view, self._lines, self._chosen = view, list(shown), chosen
-        texts = [line.text for line in shown]
-        self._units = widths(texts)
-        self._omitted, self._rate, self._least = 0, _rate(texts, self._units), 0.0
+        self._omitted, self._least = 0, 0.0
+        self._whole = _Whole([line.text for line in shown])
+        self._units, self._learned = [*self._whole.units], None
         if before:
             self._resume(before)
 
@@ -50,7 +52,7 @@ class Shrinking:
         least = ledger_text((), 1)
         self._least = (yield from self._view.after(self._chosen(least, units(least)))).total
         found: tuple[Choice, float] | None = None
-        if self._estimated() <= _SURELY * budget:
+        if self._estimated(self._whole.least) <= _SURELY * budget or self._estimated() <= _SURELY * budget:
             found = yield from self._measured()
             if found[1] <= budget:
                 return found
@@ -71,8 +73,13 @@ class Shrinking:
         choice = self._chosen(text, ledger_units(self._units[self._omitted :], self._omitted))
         total = (yield from self._view.after(choice)).total
         if total > self._least > 0:
-            self._rate = self._size() / (total - self._least)
+            self._learned = self._size() / (total - self._least)
         return choice, total
+
+    @property
+    def _rate(self) -> float:
+        """Characters to a token."""
+        return self._whole.rate if self._learned is None else self._learned
 
     def _size(self) -> int:
         return sum([len(line.text) for line in self._lines[self._omitted :]])
@@ -80,8 +87,8 @@ class Shrinking:
     def _shorten(self, n: int, short: str) -> None:
         self._lines[n].text, self._units[n] = short, widths([short])[0]
 
-    def _estimated(self) -> float:
-        return self._least + self._size() / self._rate
+    def _estimated(self, rate: float | None = None) -> float:
+        return self._least + self._size() / (self._rate if rate is None else rate)
 
     def _hide(self, goal: float) -> bool:
         """Hide results, the oldest first, those that shrink last at the end, until no more than `goal` should be left; whether any was hidden."""
@@ -110,11 +117,26 @@ class Shrinking:
         return (yield from self._measured())
 
 
-def _rate(texts: Sequence[str], units: Sequence[int]) -> float:
-    """Characters to a token of the ledger of these lines by the default estimate, until it is measured: what JSON escapes counts twice."""
-    frame, breaks = ledger_text(()), max(0, len(texts) - 1)
-    length = len(frame) + breaks + sum(map(len, texts))
-    wide = sum([len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2 for text in texts])
-    tabs = sum([text.count("\t") for text in texts])  # what else is escaped in a line of JSON
-    escaped = sum(map(frame.count, ('"', "\\", "\n"))) + breaks + sum(units) - wide - tabs
-    return 4 * length / (length + escaped)
+class _Whole:
+    """A ledger with all its lines: characters to a token by the default estimate, for which what JSON escapes counts twice.
+
+    ``units``: UTF-16 units of each line as a part of a JSON string.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._texts, self.units = texts, widths(texts)
+        frame, breaks = ledger_text(()), max(0, len(texts) - 1)
+        self._length = len(frame) + breaks + sum(map(len, texts))
+        self._escaped = sum(map(frame.count, _ESCAPED)) + breaks + sum(self.units) - sum(map(len, texts))
+
+    @property
+    def least(self) -> float:
+        """Not more than `rate`, and at hand."""
+        return 4 * self._length / (self._length + self._escaped)
+
+    @cached_property
+    def rate(self) -> float:
+        """What is longer in JSON for another reason: tabs, and characters of two units."""
+        wide = sum([len(text.encode("utf-16-le")) // 2 - len(text) for text in self._texts if not text.isascii()])
+        tabs = sum([text.count("\t") for text in self._texts])
+        return 4 * self._length / (self._length + self._escaped - wide - tabs)

@@ -25,10 +25,11 @@ class Stages:
         members = view.conversation.exchanges.members
         self._start = start = -1 if question is None else question
         self._behind = {unit for unit in members if unit <= start < members[unit][-1]}  # begun before the question
-        self.run, self.earlier = set[int](), set[int]()
-        for unit in view.units():
-            if unit not in view.pinned and not (stays and unit in members and stays(view.conversation, unit)):
-                (self.run if unit > start or unit in self._behind else self.earlier).add(unit)
+        free = set(view.units()) - view.pinned
+        if stays is not None:
+            free -= {unit for unit in free & members.keys() if stays(view.conversation, unit)}
+        self.run = {unit for unit in free if unit > start} | (free & self._behind)
+        self.earlier = free - self.run
 
     @property
     def noted(self) -> bool:

@@ -117,6 +117,7 @@ class View:
 
     __slots__ = (
         "_changed",
+        "_latest",
         "_measured",
         "_resize",
         "_sizes",
@@ -143,6 +144,9 @@ class View:
         self.pinned, self.gone = frozenset(pinned), frozenset(gone)
         self.edits, self._changed, self._resize, self.known = edits, changed, resize, known
         self._sizes: Sequence[float] | None = None
+        self._latest: tuple[frozenset[int], frozenset[int]] | None = (
+            None  # units that were dropped last, and what was gone then
+        )
         self._units: list[int] | None = None
         self._total: float | None = None
 
@@ -219,7 +223,9 @@ class View:
 
     def after(self, choice: Choice) -> Generator[Effect, Any, View]:
         """What `choice` leaves."""
-        gone = self.gone | self.conversation.exchanges.items(choice.units)
+        if self._latest is None or self._latest[0] is not choice.units:
+            self._latest = choice.units, self.gone | self.conversation.exchanges.items(choice.units)
+        gone = self._latest[1]
         edits = self.edits.then(self.conversation, gone, choice.shortened, choice.inserted)
         changed = self._changed
         if self._resize is not None and edits != self.edits:

@@ -16,7 +16,7 @@ from typing import TypeAlias, cast
 
 import orjson
 
-from compacting_client.core.tokens import dump, of_length, units, utf16_length
+from compacting_client.core.tokens import dump, of_length, utf16_length
 
 __all__ = ["FRAMES", "Imprint", "size", "sizes"]
 
@@ -46,6 +46,15 @@ def size(imprint: Imprint, role: str) -> int:
     if type(imprint) is bytes:
         return of_length(len(imprint) if imprint.isascii() else utf16_length(imprint))
     if type(imprint) is str:
-        return of_length(units(imprint) + FRAMES[role])
+        return of_length(_units(imprint) + FRAMES[role])
     text, call = cast("tuple[str, str]", imprint)
-    return of_length(units(text) + units(call) + FRAMES["tool"])
+    return of_length(_units(text) + _units(call) + FRAMES["tool"])
+
+
+def _units(text: str) -> int:
+    """UTF-16 units of a text's JSON.  What JSON escapes is ASCII, so the rest is as long as it is without."""
+    try:
+        units = len(orjson.dumps(text))
+        return units if text.isascii() else units - len(text.encode()) + len(text.encode("utf-16-le")) // 2
+    except (TypeError, UnicodeEncodeError):  # lone surrogates
+        return utf16_length(dump(text))

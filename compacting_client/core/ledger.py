@@ -15,7 +15,7 @@ import orjson
 
 from compacting_client.core.conversation import Conversation, Message
 from compacting_client.core.facts import Fact, Said, said, text_of
-from compacting_client.core.tokens import dump, units
+from compacting_client.core.tokens import dump
 
 __all__ = [
     "Line",
@@ -23,11 +23,9 @@ __all__ = [
     "is_ledger",
     "is_note",
     "ledger_text",
-    "ledger_units",
     "lines",
     "lists_all",
     "note_text",
-    "widths",
 ]
 
 Offered = Callable[[str], bool]
@@ -48,17 +46,28 @@ _LINE_ENDS = str.maketrans({char: f"\\u{ord(char):04x}" for char in "\x85\u2028\
 
 
 class Line:
-    """One line in its present form, ``text``; ``last``: it is one of those that shrink last.  ``fact`` None: what the assistant said."""
+    """One line in its present form, the texts of ``parts`` in a row, which are put together with all others; none: it is not listed.
 
-    __slots__ = ("_fact", "_offered", "last", "text")
+    ``last``: it is one of those that shrink last.  ``fact`` None: what the assistant said.
+    """
 
-    def __init__(self, text: str, fact: Fact | None, offered: Offered, *, last: bool = False) -> None:
-        self.text, self.last, self._fact, self._offered = text, last, fact, offered
+    __slots__ = ("_fact", "_offered", "last", "parts")
+
+    def __init__(self, parts: tuple[str, ...], fact: Fact | None, offered: Offered, *, last: bool = False) -> None:
+        self.parts, self.last, self._fact, self._offered = parts, last, fact, offered
+
+    def __len__(self) -> int:
+        return sum(map(len, self.parts))
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return "".join(self.parts)
 
     def shorter(self) -> str | None:
         """The line without its result; None where nothing is gained by that."""
         short = _hidden(self._fact, self._offered) if self._fact is not None else ""
-        return short if len(short) < len(self.text) else None
+        return short if len(short) < len(self) else None
 
 
 def current(found: Iterable[Fact | Said], later: Iterable[Fact]) -> list[Fact | Said]:
@@ -92,22 +101,24 @@ def lines(
     listed: list[Line] = []
     for each in found:
         if isinstance(each, Said):
-            listed.append(Line(f'{{"you said":{_json(_shortened(each.text, words))}}}', None, offered))
+            listed.append(Line((f'{{"you said":{_json(_shortened(each.text, words))}}}',), None, offered))
         else:
             last = each.key in again
             listed.append(Line(_line(each, most, offered, whole=last), each, offered, last=last))
     return listed
 
 
-def _line(fact: Fact, most: int, offered: Offered, *, whole: bool) -> str:
+def _line(fact: Fact, most: int, offered: Offered, *, whole: bool) -> tuple[str, ...]:
     text, others = (fact.content, 0) if type(fact.content) is str else text_of(fact.content)
-    head, tail = _head(fact), f',"attachments not shown":{others}}}' if others else "}"
-    line = f'{head}":{_result(text)}{tail}'
+    head, tail = f'{_head(fact)}":', f',"attachments not shown":{others}}}' if others else "}"
     size = len(text)
     if size <= most or whole:
-        return line
+        return head, _result(text), tail
     note = f"{size - most:,} of {size:,} characters{_advice('the rest', offered(fact.tool))}"
-    return min(line, f'{head}":{_json(f"{_beginning(text, most)}…")},"cut":"{note}"{tail}', key=len)
+    cut = head, f'{_json(f"{_beginning(text, most)}…")},"cut":"{note}"', tail
+    if len(cut[1]) < size:  # the result as JSON is not shorter than as it is
+        return cut
+    return min((head, _result(text), tail), cut, key=lambda parts: len(parts[1]))
 
 
 def _head(fact: Fact) -> str:
@@ -179,22 +190,11 @@ def _shortened(text: str, most: int) -> str:
 
 def ledger_text(shown: Iterable[Line], omitted: int = 0) -> str:
     """The whole text; `omitted`: so many older calls have no line."""
-    listed = [each.text for each in shown if each.text]
-    first = [f'{{"note":"{omitted:,} {_NOT_LISTED}"}}'] if omitted else []
-    # at once: it may be of megabytes
-    return "\n".join([_OPENING.removesuffix("\n"), *(first + listed or [""]), _CLOSING.removeprefix("\n")])
-
-
-def widths(texts: Sequence[str]) -> list[int]:
-    """UTF-16 units of each line as a part of a JSON string."""
-    json, quotes = orjson.dumps, len('""')
-    return [(len(json(text)) if text.isascii() else units(text)) - quotes for text in texts]
-
-
-def ledger_units(widths: Sequence[int], omitted: int) -> int:
-    """UTF-16 units of the JSON of `ledger_text`, by those of its lines: what stands between two that are there is escaped."""
-    breaks = sum(map(bool, widths)) - (0 if omitted else 1)
-    return units(ledger_text((), omitted)) + sum(widths) + max(0, breaks) * len("\\n")
+    parts = [_OPENING.removesuffix("\n")]
+    if omitted:
+        parts += ("\n", f'{{"note":"{omitted:,} {_NOT_LISTED}"}}')
+    parts += [part for each in shown if each.parts for part in ("\n", *each.parts)]
+    return "".join([*parts, _CLOSING] if len(parts) > 1 else [_OPENING, _CLOSING])
 
 
 def note_text(conversation: Conversation, items: Sequence[int], count: int, most: int) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from functools import cached_property
 from typing import Any
 
 from compacting_client.core.effects import Effect
-from compacting_client.core.ledger import Line, ledger_text, ledger_units, lists_all, widths
+from compacting_client.core.extent import Extent, Whole
+from compacting_client.core.ledger import Line, ledger_text, lists_all
 from compacting_client.core.tokens import units
 from compacting_client.core.view import Choice, View
 
@@ -16,7 +16,6 @@ __all__ = ["ROOM", "Shrinking"]
 ROOM = 0.9
 """Of the budget: the goal, so that the next step is some requests away."""
 
-_ESCAPED = ('"', "\\", "\n")
 _PASSES = 4
 _SURELY = 1.5  # times the budget, by that rate: more than an estimate may be off
 
@@ -29,20 +28,21 @@ class Shrinking:
     ) -> None:
         self._view, self._lines, self._chosen = view, list(shown), chosen
         self._omitted, self._least = 0, 0.0
-        self._whole = _Whole([line.text for line in shown])
-        self._units, self._learned = [*self._whole.units], None
+        self._there = Extent.of(shown)
+        self._whole = Whole([line.parts for line in shown], self._there)
+        self._learned: float | None = None
         if before:
             self._resume(before)
 
     def _resume(self, before: Sequence[str]) -> None:
         """What was hidden or left out before stays so: a line that comes and goes would change the prompt each time."""
         known = {line for text in before for line in text.split("\n")}
-        for n, line in enumerate(self._lines):
+        for line in self._lines:
             if line.text not in known and (short := line.shorter()) and short in known:
-                self._shorten(n, short)
+                self._shorten(line, short)
         if not all(map(lists_all, before)):
             listed = (n for n, line in enumerate(self._lines) if line.text in known)
-            self._omitted = next(listed, 0)
+            self._leave_out(next(listed, 0))
 
     def to(self, budget: float | None) -> Generator[Effect, Any, tuple[Choice, float]]:
         """The choice that is within `budget`, and the tokens that it leaves; where there is none, the smallest that still names every call."""
@@ -70,10 +70,10 @@ class Shrinking:
     def _measured(self) -> Generator[Effect, Any, tuple[Choice, float]]:
         """The present choice, and what it leaves; what that teaches of the estimate is used from now on."""
         text = ledger_text(self._lines[self._omitted :], self._omitted)
-        choice = self._chosen(text, ledger_units(self._units[self._omitted :], self._omitted))
+        choice = self._chosen(text, self._there.within(self._omitted))
         total = (yield from self._view.after(choice)).total
         if total > self._least > 0:
-            self._learned = self._size() / (total - self._least)
+            self._learned = self._there.length / (total - self._least)
         return choice, total
 
     @property
@@ -81,25 +81,27 @@ class Shrinking:
         """Characters to a token."""
         return self._whole.rate if self._learned is None else self._learned
 
-    def _size(self) -> int:
-        return sum([len(line.text) for line in self._lines[self._omitted :]])
+    def _shorten(self, line: Line, short: str) -> None:
+        self._there -= Extent.of([line])
+        line.parts = (short,) if short else ()
+        self._there += Extent.of([line])
 
-    def _shorten(self, n: int, short: str) -> None:
-        self._lines[n].text, self._units[n] = short, widths([short])[0]
+    def _leave_out(self, stop: int) -> None:
+        """Leave out the lines before this one."""
+        self._there -= Extent.of(self._lines[self._omitted : stop])
+        self._omitted = stop
 
     def _estimated(self, rate: float | None = None) -> float:
-        return self._least + self._size() / (self._rate if rate is None else rate)
+        return self._least + self._there.length / (self._rate if rate is None else rate)
 
     def _hide(self, goal: float) -> bool:
         """Hide results, the oldest first, those that shrink last at the end, until no more than `goal` should be left; whether any was hidden."""
         over, hidden = (self._estimated() - goal) * self._rate, False
-        order = range(self._omitted, len(self._lines))
         for last in (False, True):
-            for n in order:
-                line = self._lines[n]
+            for line in self._lines[self._omitted :]:
                 if over > 0 and line.last == last and (short := line.shorter()) is not None:
-                    over -= len(line.text) - len(short)
-                    self._shorten(n, short)
+                    over -= len(line) - len(short)
+                    self._shorten(line, short)
                     hidden = True
         return hidden
 
@@ -107,36 +109,13 @@ class Shrinking:
         """Leave out the oldest lines until no more than `goal` is left."""
         for _ in range(_PASSES):
             over = (self._estimated() - goal) * self._rate
-            while over > 0 and self._omitted < len(self._lines):
-                over -= len(self._lines[self._omitted].text)
-                self._omitted += 1
+            stop = self._omitted
+            while over > 0 and stop < len(self._lines):
+                over -= len(self._lines[stop])
+                stop += 1
+            self._leave_out(stop)
             found = yield from self._measured()
             if found[1] <= goal:
                 return found
-        self._omitted = len(self._lines)
+        self._leave_out(len(self._lines))
         return (yield from self._measured())
-
-
-class _Whole:
-    """A ledger with all its lines: characters to a token by the default estimate, for which what JSON escapes counts twice.
-
-    ``units``: UTF-16 units of each line as a part of a JSON string.
-    """
-
-    def __init__(self, texts: Sequence[str]) -> None:
-        self._texts, self.units = texts, widths(texts)
-        frame, breaks = ledger_text(()), max(0, len(texts) - 1)
-        self._length = len(frame) + breaks + sum(map(len, texts))
-        self._escaped = sum(map(frame.count, _ESCAPED)) + breaks + sum(self.units) - sum(map(len, texts))
-
-    @property
-    def least(self) -> float:
-        """Not more than `rate`, and at hand."""
-        return 4 * self._length / (self._length + self._escaped)
-
-    @cached_property
-    def rate(self) -> float:
-        """What is longer in JSON for another reason: tabs, and characters of two units."""
-        wide = sum([len(text.encode("utf-16-le")) // 2 - len(text) for text in self._texts if not text.isascii()])
-        tabs = sum([text.count("\t") for text in self._texts])
-        return 4 * self._length / (self._length + self._escaped - wide - tabs)

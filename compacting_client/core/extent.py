@@ -27,12 +27,6 @@ class Extent(NamedTuple):
         parts = [part for line in shown for part in line.parts]
         return cls(sum([line.parts != () for line in shown]), sum(map(len, parts)), _in_json(parts))
 
-    def __add__(self, other: Extent) -> Extent:  # type: ignore[override]
-        return Extent(self.listed + other.listed, self.length + other.length, self.units + other.units)
-
-    def __sub__(self, other: Extent) -> Extent:
-        return Extent(self.listed - other.listed, self.length - other.length, self.units - other.units)
-
     def within(self, omitted: int) -> int:
         """UTF-16 units of the JSON of `ledger_text` with these lines: what stands between two of them is escaped."""
         breaks = max(0, self.listed - (0 if omitted else 1))

@@ -28,8 +28,8 @@ class Shrinking:
     ) -> None:
         self._view, self._lines, self._chosen = view, list(shown), chosen
         self._omitted, self._least = 0, 0.0
-        self._there = Extent.of(shown)
-        self._whole = Whole([line.parts for line in shown], self._there)
+        self._extent: Extent | None = Extent.of(shown)
+        self._whole = Whole([line.parts for line in shown], self._extent)
         self._learned: float | None = None
         if before:
             self._resume(before)
@@ -81,15 +81,19 @@ class Shrinking:
         """Characters to a token."""
         return self._whole.rate if self._learned is None else self._learned
 
+    @property
+    def _there(self) -> Extent:
+        """The lines that are not left out."""
+        if self._extent is None:
+            self._extent = Extent.of(self._lines[self._omitted :])
+        return self._extent
+
     def _shorten(self, line: Line, short: str) -> None:
-        self._there -= Extent.of([line])
-        line.parts = (short,) if short else ()
-        self._there += Extent.of([line])
+        line.parts, self._extent = (short,) if short else (), None
 
     def _leave_out(self, stop: int) -> None:
         """Leave out the lines before this one."""
-        self._there -= Extent.of(self._lines[self._omitted : stop])
-        self._omitted = stop
+        self._omitted, self._extent = stop, None
 
     def _estimated(self, rate: float | None = None) -> float:
         return self._least + self._there.length / (self._rate if rate is None else rate)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
 import orjson
 
-from compacting_client.core.conversation import Conversation, Message
+from compacting_client.core.conversation import Conversation, Message, Reader
 from compacting_client.core.numbers import exact
 from compacting_client.core.tokens import dump
 
@@ -58,13 +58,9 @@ def facts(conversation: Conversation, units: Iterable[int]) -> list[Fact | Said]
     A result that nobody asked for has its call's id for arguments.  It failed if the provider's own mark says so, its JSON has an error key
     with something in it, or its text begins as an error's does.
     """
-    reader, items, exchanges, calls = (
-        conversation.reader,
-        conversation.items,
-        conversation.exchanges,
-        conversation.calls,
-    )
-    answers, imprints, roles = conversation.answers, conversation.contents.imprints, conversation.roles
+    reader, items, exchanges = conversation.reader, conversation.items, conversation.exchanges
+    calls, answers, imprints = conversation.calls, conversation.answers, conversation.contents.imprints
+    roles = conversation.roles
     found: list[Fact | Said] = []
     for unit in units:
         waiting: dict[str, list[tuple[str, str]]] = {}
@@ -87,14 +83,19 @@ def facts(conversation: Conversation, units: Iterable[int]) -> list[Fact | Said]
                 key = _answered(waiting, call, None)
                 found.append(Fact(key, content, call, index, content[:1] in _BEGINS and _reads_as_failure(content)))
                 continue
-            marked = reader.failures(items[index])
-            results = [message for message in reader.neutral(items[index]) if message["role"] == "tool"]
-            for part, message in enumerate(results):
-                call, name = str(message.get("tool_call_id")), message.get("name")
-                content = reader.returned(message.get("content"))
-                failed = part in marked or _reads_as_failure(content)
-                found.append(Fact(_answered(waiting, call, name), content, call, index, failed))
+            found += _returned(reader, items[index], index, waiting)
     return found
+
+
+def _returned(reader: Reader, item: Any, at: int, waiting: dict[str, list[tuple[str, str]]]) -> Iterator[Fact]:
+    """The results of one item of any shape."""
+    marked = reader.failures(item)
+    results = [message for message in reader.neutral(item) if message["role"] == "tool"]
+    for part, message in enumerate(results):
+        call, name = str(message.get("tool_call_id")), message.get("name")
+        content = reader.returned(message.get("content"))
+        failed = part in marked or _reads_as_failure(content)
+        yield Fact(_answered(waiting, call, name), content, call, at, failed)
 
 
 def _answered(waiting: dict[str, list[tuple[str, str]]], call: str, name: Any) -> tuple[str, str]:

@@ -77,7 +77,7 @@ class Stages:
         return [
             index
             for index, role in enumerate(roles)
-            if role in _SPEAKERS and index not in calls and (index in gone or owner[index] in units)
+            if role in _SPEAKERS and index not in calls and (owner[index] in units or index in gone)
         ]
 
     def others(self, *, noted: bool) -> tuple[Inserted, ...]:

@@ -8,20 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 from compacting_client.core.asking import Asking
 from compacting_client.core.conversation import SYSTEM, Conversation
-from compacting_client.core.edits import NO_EDITS, Edits
+from compacting_client.core.edits import NO_EDITS
 from compacting_client.core.effects import Ask, Effect, Remember, Reuse
 from compacting_client.core.growth import larger
-from compacting_client.core.measure import Learned, Measure, Tokenizer, measure, resized, sizes_without_thinking
+from compacting_client.core.measure import Learned, Measure, Tokenizer, measure, sizes_without_thinking
 from compacting_client.core.ours import marked, recognised
 from compacting_client.core.outcome import Outcome
 from compacting_client.core.plan import Plan
 from compacting_client.core.prefix import Found
 from compacting_client.core.recent import Recent
 from compacting_client.core.recognition import Recognition
+from compacting_client.core.resizing import resized
 from compacting_client.core.view import Choice, View, base_pins
 
 __all__ = ["Decides", "Question", "compaction", "shortened", "unchanged", "without_thinking"]
@@ -237,17 +239,10 @@ def _ladder(view: View, choice: Choice | None, entry: Found | None) -> Iterator[
 def _view(outcome: Outcome, pinned: set[int], entry: Found | None) -> Generator[Effect, Any, View]:
     """What a remembered entry leaves."""
     measured, known = outcome.measured, outcome.known
-
-    def resize(edits: Edits) -> Generator[Effect, Any, list[Tokens]]:
-        sizes = list(measured.sizes)
-        for index, size in (yield from resized(measured, edits)).items():
-            sizes[index] = size
-        return sizes
-
     gone = known.gone(entry.entry) if entry is not None else ()
     edits = known.edits(entry.entry) if entry is not None else NO_EDITS
-    sizes = (yield from resize(edits)) if edits else None
-    return View(measured, pinned, gone, edits, sizes, resize, known)
+    changed = (yield from resized(measured, edits)) if edits else None
+    return View(measured, pinned, gone, edits, changed, partial(resized, measured), known)
 
 
 def _chosen(question: Question, view: View) -> Generator[Effect, Any, tuple[Choice | None, str | None]]:

@@ -35,11 +35,13 @@ class Inserted:
 
     "system": at the end of the system prompt, wherever the provider keeps that; `at` is then the first item that is left (see `to_system`).
     "instruction": the same, of a text that the caller asked for: it is no part of what must not get larger.
+    ``units``: UTF-16 units of the text's JSON, where that is known.
     """
 
     at: int
     side: Literal["start", "end", "own", "system", "instruction", "unplaced"]
     text: str
+    units: int | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,19 +152,20 @@ def placed(conversation: Conversation, gone: AbstractSet[int], texts: Sequence[I
         if each.side != "unplaced" and each.at not in gone
         else replace(each, at=there[0])
         if each.side in _SYSTEM
-        else _placed(each.at + (each.side == "end"), each.text, there, takes, reaches)
+        else _placed(each, there, takes, reaches)
         for each in texts
     )
 
 
-def _placed(at: int, text: str, there: Sequence[int], takes: Collection[int], reaches: dict[int, int]) -> Inserted:
+def _placed(each: Inserted, there: Sequence[int], takes: Collection[int], reaches: dict[int, int]) -> Inserted:
+    at = each.at + (each.side == "end")
     following = next((index for index in there if index >= at), None)
     while following is not None and reaches[following] < min(at, following):
         at = reaches[following]
         following = next(index for index in there if index >= at)
     if following in takes and following is not None:
-        return Inserted(following, "start", text)
+        return replace(each, at=following, side="start")
     before = max((index for index in takes if index < at), default=None)
     if before is not None:
-        return Inserted(before, "end", text)
-    return Inserted(there[0], "own", text)
+        return replace(each, at=before, side="end")
+    return replace(each, at=there[0], side="own")

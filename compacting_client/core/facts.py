@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
 import orjson
 
-from compacting_client.core.conversation import Conversation, Message
+from compacting_client.core.conversation import Conversation, Message, Reader
 from compacting_client.core.numbers import exact
 from compacting_client.core.tokens import dump
 
@@ -18,6 +18,7 @@ _FAILED = re.compile(r"\s*(?:error|exception|traceback \(most recent call last\)
 _BEGINS = frozenset("{ \t\r\neEtT")
 _TEXTS = (None, "text", "input_text", "output_text")
 _ERROR_KEYS = ("error", "is_error", "isError")
+_ERROR_ENDS = 'rror"'  # of all of them: most results are ruled out by one look
 
 
 class Fact(NamedTuple):
@@ -57,13 +58,9 @@ def facts(conversation: Conversation, units: Iterable[int]) -> list[Fact | Said]
     A result that nobody asked for has its call's id for arguments.  It failed if the provider's own mark says so, its JSON has an error key
     with something in it, or its text begins as an error's does.
     """
-    reader, items, exchanges, calls = (
-        conversation.reader,
-        conversation.items,
-        conversation.exchanges,
-        conversation.calls,
-    )
-    answers, imprints, roles = conversation.answers, conversation.contents.imprints, conversation.roles
+    reader, items, exchanges = conversation.reader, conversation.items, conversation.exchanges
+    calls, answers, imprints = conversation.calls, conversation.answers, conversation.contents.imprints
+    roles = conversation.roles
     found: list[Fact | Said] = []
     for unit in units:
         waiting: dict[str, list[tuple[str, str]]] = {}
@@ -83,25 +80,30 @@ def facts(conversation: Conversation, units: Iterable[int]) -> list[Fact | Said]
             imprint = imprints[index]
             if type(imprint) is tuple and roles[index] == "tool":  # most results are plain
                 content, call = imprint
-                found.append(_fact(content, None, call, index, waiting, marked=False))
+                key = _answered(waiting, call, None)
+                found.append(Fact(key, content, call, index, content[:1] in _BEGINS and _reads_as_failure(content)))
                 continue
-            marked = reader.failures(items[index])
-            results = [message for message in reader.neutral(items[index]) if message["role"] == "tool"]
-            for part, message in enumerate(results):
-                call, name = str(message.get("tool_call_id")), message.get("name")
-                content = reader.returned(message.get("content"))
-                found.append(_fact(content, name, call, index, waiting, marked=part in marked))
+            found += _returned(reader, items[index], index, waiting)
     return found
 
 
-def _fact(
-    content: Any, name: Any, call: str, at: int, waiting: dict[str, list[tuple[str, str]]], *, marked: bool
-) -> Fact:
-    asked = waiting.get(call) or [(str(name or "?"), canonical(f"call {call}"))]
-    key = (
-        asked.pop(0) if len(asked) > 1 else asked[0]
-    )  # of calls with one id the first; a second answer stays with the last of them
-    return Fact(key, content, call, at, marked or _reads_as_failure(content))
+def _returned(reader: Reader, item: Any, at: int, waiting: dict[str, list[tuple[str, str]]]) -> Iterator[Fact]:
+    """The results of one item of any shape."""
+    marked = reader.failures(item)
+    results = [message for message in reader.neutral(item) if message["role"] == "tool"]
+    for part, message in enumerate(results):
+        call, name = str(message.get("tool_call_id")), message.get("name")
+        content = reader.returned(message.get("content"))
+        failed = part in marked or _reads_as_failure(content)
+        yield Fact(_answered(waiting, call, name), content, call, at, failed)
+
+
+def _answered(waiting: dict[str, list[tuple[str, str]]], call: str, name: Any) -> tuple[str, str]:
+    """The key of the call that a result answers: of calls with one id the first; a second answer stays with the last of them."""
+    asked = waiting.get(call)
+    if asked is None:
+        return str(name or "?"), canonical(f"call {call}")
+    return asked.pop(0) if len(asked) > 1 else asked[0]
 
 
 def judged(found: Sequence[Fact | Said], verdicts: Sequence[Any]) -> list[Fact | Said]:
@@ -131,8 +133,9 @@ def canonical(arguments: Any) -> str:
     if isinstance(arguments, str):
         try:
             value = exact(arguments or "{}")
-        except ValueError:
-            value = arguments
+            return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()  # what `dump` says of nearly all
+        except (TypeError, ValueError):  # no JSON, or nested too deep
+            pass
     return dump(value).decode("utf-8", "replace")
 
 
@@ -141,7 +144,9 @@ def _reads_as_failure(content: Any) -> bool:
     text = content if isinstance(content, str) else text_of(content)[0]
     if text[:1] not in _BEGINS:
         return False
-    if text[:1] == "{" and any(f'"{name}"' in text for name in _ERROR_KEYS):
+    if text[:1] == "{":
+        if not (_ERROR_ENDS in text and any(f'"{name}"' in text for name in _ERROR_KEYS)):
+            return False  # no white space, and no word that begins an error
         try:
             value = orjson.loads(text)
         except orjson.JSONDecodeError:

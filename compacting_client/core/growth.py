@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from itertools import accumulate
+from functools import reduce
+from operator import add
 from typing import Any
 
 from compacting_client.core.effects import Effect
@@ -11,6 +12,8 @@ from compacting_client.core.measure import Measure
 from compacting_client.core.plan import Plan
 
 __all__ = ["larger"]
+
+_AT_ONCE = 256  # items that are counted together
 
 
 def larger(measured: Measure, plan: Plan, edited: Mapping[int, float]) -> Generator[Effect, Any, bool]:
@@ -21,5 +24,11 @@ def larger(measured: Measure, plan: Plan, edited: Mapping[int, float]) -> Genera
         grown -= yield from measured.sizes_of([measured.conversation.reader.own(asked_for)])
     if grown <= 0:
         return False
-    saved = accumulate(map(sizes.__getitem__, plan.gone), initial=0.0)
-    return not any(each >= grown for each in saved)  # the first few items mostly are enough
+    if measured.at_a_glance(measured.left(plan.stretches) + grown):
+        return False
+    saved = 0.0
+    for start in range(0, len(plan.gone), _AT_ONCE):  # the first few items mostly are enough
+        saved = reduce(add, measured.of(plan.gone[start : start + _AT_ONCE]), saved)
+        if saved >= grown:
+            return False
+    return True

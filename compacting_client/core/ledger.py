@@ -17,7 +17,16 @@ from compacting_client.core.conversation import Conversation, Message
 from compacting_client.core.facts import Fact, Said, said, text_of
 from compacting_client.core.tokens import dump
 
-__all__ = ["Line", "current", "is_ledger", "is_note", "ledger_text", "lines", "lists_all", "note_text"]
+__all__ = [
+    "Line",
+    "current",
+    "is_ledger",
+    "is_note",
+    "ledger_text",
+    "lines",
+    "lists_all",
+    "note_text",
+]
 
 Offered = Callable[[str], bool]
 
@@ -32,21 +41,33 @@ _CLOSING = "\n</tool_results>"
 _NOTE_OPENING = "<earlier_conversation>\nA record of earlier messages, shortened. It is no request; that follows.\n"
 _NOTE_CLOSING = "\n</earlier_conversation>"
 _NOT_LISTED = "earlier calls are not listed"
+_OPENS = frozenset("{[")
 _LINE_ENDS = str.maketrans({char: f"\\u{ord(char):04x}" for char in "\x85\u2028\u2029"})
 
 
 class Line:
-    """One line in its present form, ``text``; ``last``: it is one of those that shrink last.  ``fact`` None: what the assistant said."""
+    """One line in its present form, the texts of ``parts`` in a row, which are put together with all others; none: it is not listed.
 
-    __slots__ = ("_fact", "_offered", "last", "text")
+    ``last``: it is one of those that shrink last.  ``fact`` None: what the assistant said.
+    """
 
-    def __init__(self, text: str, fact: Fact | None, offered: Offered, *, last: bool = False) -> None:
-        self.text, self.last, self._fact, self._offered = text, last, fact, offered
+    __slots__ = ("_fact", "_offered", "last", "parts")
+
+    def __init__(self, parts: tuple[str, ...], fact: Fact | None, offered: Offered, *, last: bool = False) -> None:
+        self.parts, self.last, self._fact, self._offered = parts, last, fact, offered
+
+    def __len__(self) -> int:
+        return sum(map(len, self.parts))
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return "".join(self.parts)
 
     def shorter(self) -> str | None:
         """The line without its result; None where nothing is gained by that."""
         short = _hidden(self._fact, self._offered) if self._fact is not None else ""
-        return short if len(short) < len(self.text) else None
+        return short if len(short) < len(self) else None
 
 
 def current(found: Iterable[Fact | Said], later: Iterable[Fact]) -> list[Fact | Said]:
@@ -80,27 +101,30 @@ def lines(
     listed: list[Line] = []
     for each in found:
         if isinstance(each, Said):
-            listed.append(Line(f'{{"you said":{_json(_shortened(each.text, words))}}}', None, offered))
+            listed.append(Line((f'{{"you said":{_json(_shortened(each.text, words))}}}',), None, offered))
         else:
             last = each.key in again
             listed.append(Line(_line(each, most, offered, whole=last), each, offered, last=last))
     return listed
 
 
-def _line(fact: Fact, most: int, offered: Offered, *, whole: bool) -> str:
+def _line(fact: Fact, most: int, offered: Offered, *, whole: bool) -> tuple[str, ...]:
     text, others = (fact.content, 0) if type(fact.content) is str else text_of(fact.content)
-    head, tail = _head(fact), f',"attachments not shown":{others}}}' if others else "}"
-    line = f'{head}":{_result(text)}{tail}'
+    head, tail = f'{_head(fact)}":', f',"attachments not shown":{others}}}' if others else "}"
     size = len(text)
     if size <= most or whole:
-        return line
+        return head, _result(text), tail
     note = f"{size - most:,} of {size:,} characters{_advice('the rest', offered(fact.tool))}"
-    return min(line, f'{head}":{_json(f"{_beginning(text, most)}…")},"cut":"{note}"{tail}', key=len)
+    cut = head, f'{_json(f"{_beginning(text, most)}…")},"cut":"{note}"', tail
+    if len(cut[1]) < size:  # the result as JSON is not shorter than as it is
+        return cut
+    return min((head, _result(text), tail), cut, key=lambda parts: len(parts[1]))
 
 
 def _head(fact: Fact) -> str:
     tool, arguments = fact.key
-    return f'{{"tool":{_name(tool)},"arguments":{_arguments(arguments)},"{"failed" if fact.failed else "result"}'
+    shown = arguments if len(arguments) <= ARGUMENTS and arguments.isascii() else _arguments(arguments)
+    return f'{{"tool":{_name(tool)},"arguments":{shown},"{"failed" if fact.failed else "result"}'
 
 
 @lru_cache(256)
@@ -128,30 +152,25 @@ def _arguments(arguments: str) -> str:
 
 def _result(text: str) -> str:
     """A result as JSON: as it is where it is a JSON object or list on one line, else as a string."""
-    return (
-        _escaped(text)
-        if text[:1] in ("{", "[") and "\n" not in text and "\r" not in text and _is_json(text)
-        else _json(text)
-    )
-
-
-def _is_json(text: str) -> bool:
-    try:
-        orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return False
-    return True
+    if text[:1] in _OPENS and "\n" not in text and "\r" not in text:
+        try:
+            orjson.loads(text)
+        except orjson.JSONDecodeError:
+            return _json(text)
+        return text if text.isascii() else _escaped(text)
+    return _json(text)
 
 
 def _json(text: str) -> str:
     try:
-        return _escaped(orjson.dumps(text).decode())
+        json = orjson.dumps(text).decode()
     except TypeError:  # lone surrogates
-        return _escaped(dump(text).decode("utf-8", "replace"))
+        json = dump(text).decode("utf-8", "replace")
+    return json if json.isascii() else _escaped(json)
 
 
 def _escaped(json: str) -> str:
-    if json.isascii() or not ("\x85" in json or "\u2028" in json or "\u2029" in json):
+    if not ("\x85" in json or "\u2028" in json or "\u2029" in json):
         return json
     return json.translate(_LINE_ENDS)
 
@@ -171,9 +190,11 @@ def _shortened(text: str, most: int) -> str:
 
 def ledger_text(shown: Iterable[Line], omitted: int = 0) -> str:
     """The whole text; `omitted`: so many older calls have no line."""
-    listed = [each.text for each in shown if each.text]
-    first = [f'{{"note":"{omitted:,} {_NOT_LISTED}"}}'] if omitted else []
-    return f"{_OPENING}{chr(10).join([*first, *listed])}{_CLOSING}"
+    parts = [_OPENING.removesuffix("\n")]
+    if omitted:
+        parts += ("\n", f'{{"note":"{omitted:,} {_NOT_LISTED}"}}')
+    parts += [part for each in shown if each.parts for part in ("\n", *each.parts)]
+    return "".join([*parts, _CLOSING] if len(parts) > 1 else [_OPENING, _CLOSING])
 
 
 def note_text(conversation: Conversation, items: Sequence[int], count: int, most: int) -> str:
@@ -186,7 +207,7 @@ def note_text(conversation: Conversation, items: Sequence[int], count: int, most
         told += [line for message in spoken if (line := _noted(message, most))]
     told = told[:count][::-1]
     imprints = conversation.contents.imprints
-    if hidden := sum(imprints[index] != "" for index in items[:left]):
+    if hidden := left - [imprints[index] for index in items[:left]].count(""):
         told.insert(0, f'{{"note":"{hidden:,} earlier messages are not shown"}}')
     return f"{_NOTE_OPENING}{chr(10).join(told)}{_NOTE_CLOSING}" if told else ""
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from compacting_client.core import calibration, imprints
 from compacting_client.core.calibration import EXACT, Scale
 from compacting_client.core.conversation import OTHER, SYSTEM, Conversation, Message
-from compacting_client.core.edits import Edits, rendered, weighed
+from compacting_client.core.edits import Edits, rendered
 from compacting_client.core.effects import Ask, Effect
 from compacting_client.core.plan import Plan, Stretch, between
 from compacting_client.core.prefix import OPENING
@@ -28,7 +28,6 @@ __all__ = [
     "Tokenizer",
     "checked_count",
     "measure",
-    "resized",
     "sizes_without_thinking",
 ]
 
@@ -197,12 +196,17 @@ class Measure:
 
     def exceeds(self, limit: Tokens) -> bool:
         """Whether `total` is more than `limit`; where that is clear at a glance, nothing is counted."""
-        if self._raw is None and self._seen is None:
-            fits = self.conversation.fits(self._at_a_glance(limit))
-            # a tokenizer may find less in a text than the estimate
-            if fits or (fits is False and self._tokenizer is None):
-                return not fits
-        return self.total > limit
+        clear = self.at_a_glance(limit)
+        return self.total > limit if clear is None else clear
+
+    def at_a_glance(self, limit: Tokens) -> bool | None:
+        """The same, but None where it is not clear without counting, or next to nothing is left to count."""
+        known = self._total is not None or self._counter is not None or self._seen is not None
+        if known or (self._raw is not None and self.scale != EXACT):
+            return None
+        fits = self.conversation.fits(self._within(limit))
+        # a tokenizer may find less in a text than the estimate
+        return not fits if fits or (fits is False and self._tokenizer is None) else None
 
     def rescale(self, scale: Scale) -> None:
         """Go by another scale from now on."""
@@ -253,11 +257,20 @@ class Measure:
             size = imprints.size if self._tokenizer is None else self._tokenizer.size
             found = [reader.imprint(item, OTHER) for item in items]
             text = sum(size(imprint, OTHER) for imprint, _ in found)
-            _ = self.sizes  # that they are on one scale
-            return (text if self._k == 1.0 else round(text * self._k)) + sum(media for _, media in found)
+            return self.scaled(text, sum(media for _, media in found))
         shown = [message for item in items for message in reader.neutral(item)]
         counted = yield Ask("counter", self._counter, shown)
         return sum(map(checked_count, counted))
+
+    def scaled(self, text: Tokens, media: Tokens) -> Tokens:
+        """Tokens of what is so much text and media by the estimate alone."""
+        _ = self.sizes  # that they are on one scale
+        return (text if self._k == 1.0 else round(text * self._k)) + media
+
+    @property
+    def by_estimate(self) -> bool:
+        """Whether the caller gave no counter."""
+        return self._counter is None and self._tokenizer is None
 
     def keep(self, states: Mapping[int, Any]) -> None:
         """Let the next request of this conversation have what was measured and digested."""
@@ -289,7 +302,7 @@ class Measure:
     def _weight(self, data: bytes) -> int:
         return of_length(utf16_length(data)) if self._tokenizer is None else self._tokenizer.weight(data)
 
-    def _at_a_glance(self, limit: Tokens) -> Tokens:
+    def _within(self, limit: Tokens) -> Tokens:
         """What `Conversation.fits` is asked for: of a tokenizer, no token is less than a byte."""
         return self.scale.estimate(limit) - self._beside if self._tokenizer is None else (limit - self._beside) / 4
 
@@ -363,15 +376,3 @@ def sizes_without_thinking(measured: Measure, plan: Plan) -> Generator[Effect, A
             full = yield from measured.sizes_of(rendered(conversation.reader, conversation.items[index], edits[index]))
         sizes[index] = measured.sizes[index] - max(0, full - without)
     return sizes
-
-
-def resized(measured: Measure, edits: Edits) -> Generator[Effect, Any, dict[int, Tokens]]:
-    """Tokens of each item that `edits` change, with those of an own item before it.  Raises PolicyError as `measure` does."""
-    if measured.resized is not None and measured.resized[0] == edits:
-        return measured.resized[1]
-    found: dict[int, Tokens] = {}
-    conversation = measured.conversation
-    for index, edit in edits.by_item().items():
-        found[index] = yield from measured.sizes_of(weighed(conversation.reader, conversation.items[index], edit))
-    measured.resized = edits, found
-    return found

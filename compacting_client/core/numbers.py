@@ -12,13 +12,14 @@ import orjson
 __all__ = ["exact", "whole"]
 
 _SUSPECT = re.compile(r"[0-9](?:[0-9.]{15}|[eE][-+]?[0-9]{3})")  # of 15 digits no two are the same double
+_NOT_ROUNDED = frozenset({str, int, bool, type(None)})
 _64_BITS = range(-(2**63), 2**64)  # what orjson reads and writes as integers
 
 
 def exact(text: str) -> Any:
     """The value of a JSON text, as `orjson.loads` has it, but numbers that it would round as fragments of the text.  ValueError for no JSON."""
-    value = orjson.loads(text)
-    if _SUSPECT.search(text) is None:
+    value: Any = orjson.loads(text)
+    if _is_sure(value) or _SUSPECT.search(text) is None:
         return value
     try:
         value = json.loads(text, parse_int=_integer, parse_float=_float)
@@ -26,6 +27,11 @@ def exact(text: str) -> Any:
     except (TypeError, RecursionError) as error:  # nested too deep for one of them
         raise ValueError("nested too deep") from error
     return value
+
+
+def _is_sure(value: Any) -> bool:
+    """Whether it is an object of plain fields, as most arguments are, and none is a float: whole numbers over 64 bits are read as floats."""
+    return isinstance(value, dict) and _NOT_ROUNDED.issuperset(map(type, cast("dict[str, Any]", value).values()))
 
 
 def whole(value: Any) -> Any:

@@ -25,10 +25,11 @@ class Stages:
         members = view.conversation.exchanges.members
         self._start = start = -1 if question is None else question
         self._behind = {unit for unit in members if unit <= start < members[unit][-1]}  # begun before the question
-        self.run, self.earlier = set[int](), set[int]()
-        for unit in view.units():
-            if unit not in view.pinned and not (stays and unit in members and stays(view.conversation, unit)):
-                (self.run if unit > start or unit in self._behind else self.earlier).add(unit)
+        free = set(view.units()) - view.pinned
+        if stays is not None:
+            free -= {unit for unit in free & members.keys() if stays(view.conversation, unit)}
+        self.run = {unit for unit in free if unit > start} | (free & self._behind)
+        self.earlier = free - self.run
 
     @property
     def noted(self) -> bool:
@@ -76,7 +77,7 @@ class Stages:
         return [
             index
             for index, role in enumerate(roles)
-            if role in _SPEAKERS and index not in calls and (index in gone or owner[index] in units)
+            if role in _SPEAKERS and index not in calls and (owner[index] in units or index in gone)
         ]
 
     def others(self, *, noted: bool) -> tuple[Inserted, ...]:
@@ -96,9 +97,9 @@ class Stages:
             return [Inserted(at, "unplaced", text)]
         return [Inserted(at, "end" if at in self.view.conversation.answers else "start", text)]
 
-    def ledger(self, text: str) -> list[Inserted]:
+    def ledger(self, text: str, units: int) -> list[Inserted]:
         """A ledger at its place: the end of the question."""
-        return [Inserted(self._place, "end" if self._question is not None else "unplaced", text)]
+        return [Inserted(self._place, "end" if self._question is not None else "unplaced", text, units)]
 
     @property
     def _place(self) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-__all__ = ["dump", "dump_all", "estimate", "of_length", "utf16_length"]
+__all__ = ["dump", "dump_all", "estimate", "of_length", "units", "utf16_length"]
 
 _WITHIN = bytes(range(0x80, 0xC0))  # bytes of UTF-8 that begin no character
 _ASTRAL = bytes(range(0xF0, 0xF8))  # those that begin one of two UTF-16 units
@@ -66,9 +66,18 @@ def utf16_length(data: bytes) -> int:
     return len(data.translate(None, _WITHIN)) + len(data) - len(data.translate(None, _ASTRAL))
 
 
-def of_length(units: int) -> int:
+def units(text: str) -> int:
+    """UTF-16 units of a text's JSON.  What JSON escapes is ASCII, so the rest is as long as it is without."""
+    try:
+        found = len(orjson.dumps(text))
+        return found if text.isascii() else found - len(text.encode()) + len(text.encode("utf-16-le")) // 2
+    except (TypeError, UnicodeEncodeError):  # lone surrogates
+        return utf16_length(dump(text))
+
+
+def of_length(length: int) -> int:
     """Tokens of a text of so many UTF-16 units: four to a token, rounded up."""
-    return (units + 3) >> 2
+    return (length + 3) >> 2
 
 
 def estimate(value: Any) -> int:

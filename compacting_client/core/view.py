@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
@@ -18,8 +18,8 @@ from compacting_client.errors import PolicyError
 
 __all__ = ["Choice", "Resize", "Sizes", "View", "base_pins"]
 
-Resize = Callable[[Edits], Generator[Effect, Any, list[float]]]
-"""The sizes of all items under some edits."""
+Resize = Callable[[Edits], Generator[Effect, Any, Mapping[int, float]]]
+"""The sizes of the items that some edits change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +117,8 @@ class View:
     """
 
     __slots__ = (
+        "_changed",
+        "_latest",
         "_measured",
         "_resize",
         "_sizes",
@@ -135,20 +137,28 @@ class View:
         pinned: Iterable[int] = (),
         gone: Iterable[int] = (),
         edits: Edits = NO_EDITS,
-        sizes: Sequence[float] | None = None,
+        changed: Mapping[int, float] | None = None,
         resize: Resize | None = None,
         known: Known | None = None,
     ) -> None:
         self._measured, self.conversation = measured, measured.conversation
         self.pinned, self.gone = frozenset(pinned), frozenset(gone)
-        self.edits, self._sizes, self._resize, self.known = edits, sizes, resize, known
+        self.edits, self._changed, self._resize, self.known = edits, changed, resize, known
+        self._sizes: Sequence[float] | None = None
+        self._latest: tuple[frozenset[int], frozenset[int]] | None = (
+            None  # units that were dropped last, and what was gone then
+        )
         self._units: list[int] | None = None
         self._total: float | None = None
 
     @property
     def sizes(self) -> Sequence[float]:
         """Tokens of each item."""
-        return self._measured.sizes if self._sizes is None else self._sizes
+        if self._changed is None:
+            return self._measured.sizes
+        if self._sizes is None:
+            self._sizes = self._of(range(len(self.conversation)))
+        return self._sizes
 
     @property
     def key(self) -> str | None:
@@ -164,20 +174,21 @@ class View:
     def total(self) -> float:
         """Tokens of all that is still there."""
         if self._total is None:
-            edited = self.edits.places() - self.gone if self._sizes is not None else ()
-            more = sum([self.sizes[index] - self._measured.sizes[index] for index in edited])
+            edited = [*(self.edits.places() - self.gone)] if self._changed is not None else []
+            now, before = self._of(edited), self._measured.of(edited)
+            more = sum([size - was for size, was in zip(now, before, strict=True)])
             self._total = self._measured.left(stretches(sorted(self.gone))) + more
         return self._total
 
     def exceeds(self, limit: float) -> bool:
         """Whether `total` is more than `limit`; nothing is counted where that is clear at a glance."""
-        untouched = not self.gone and self._sizes is None
+        untouched = not self.gone and self._changed is None
         return self._measured.exceeds(limit) if untouched else self.total > limit
 
     def holding(self, units: Iterable[int]) -> View:
         """The same with some more units pinned."""
         return View(
-            self._measured, self.pinned.union(units), self.gone, self.edits, self._sizes, self._resize, self.known
+            self._measured, self.pinned.union(units), self.gone, self.edits, self._changed, self._resize, self.known
         )
 
     def units(self) -> list[int]:
@@ -220,17 +231,19 @@ class View:
 
     def _of(self, indexes: Sequence[int]) -> list[float]:
         """Tokens of some items."""
-        sizes = self._sizes
-        return self._measured.of(indexes) if sizes is None else [sizes[index] for index in indexes]
+        sizes, changed = self._measured.of(indexes), self._changed
+        return [changed.get(*each) for each in zip(indexes, sizes, strict=True)] if changed else sizes
 
     def after(self, choice: Choice) -> Generator[Effect, Any, View]:
         """What `choice` leaves."""
-        gone = self.gone | self.conversation.exchanges.items(choice.units)
+        if self._latest is None or self._latest[0] is not choice.units:
+            self._latest = choice.units, self.gone | self.conversation.exchanges.items(choice.units)
+        gone = self._latest[1]
         edits = self.edits.then(self.conversation, gone, choice.shortened, choice.inserted)
-        sizes = self._sizes
+        changed = self._changed
         if self._resize is not None and edits != self.edits:
-            sizes = yield from self._resize(edits)
-        return View(self._measured, self.pinned, gone, edits, sizes, self._resize, self.known)
+            changed = yield from self._resize(edits)
+        return View(self._measured, self.pinned, gone, edits, changed, self._resize, self.known)
 
     def settled(self, choice: Any) -> Choice | None:
         """A policy's answer without what is pinned, mended for a provider that wants a user turn first.  Raises PolicyError for what is none."""

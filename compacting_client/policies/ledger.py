@@ -97,16 +97,16 @@ class Ledger(Policy):
             choice = self._scoped(view, stages)
             return choice if choice and (yield from view.after(choice)).total < view.total else None
         found = yield from self._smallest(view, stages)
-        return found[0] if found is not None and found[1] < view.total else None
+        return found[0] if found is not None and view.exceeds(found[1]) else None
 
     def _smallest(self, view: View, stages: Stages) -> Generator[Effect, Any, tuple[Choice, float] | None]:
         """The run folded; with the earlier turns as a note, where they are one already, or are too much beside it."""
         budget, spared = self.max_tokens, None
         noted = stages.noted or (self.scope == "ledger" and budget is None)
         if not noted and stages.earlier:
-            if budget is None or view.total - view.weight(stages.run) <= budget:
+            if budget is None or _within(view, stages.run, budget):
                 spared = yield from self._folded(view, stages, noted=False, budget=None)
-                if budget is None or (view.total if spared is None else spared[1]) <= budget:
+                if budget is None or not (view.exceeds(budget) if spared is None else spared[1] > budget):
                     return spared
             noted = True
         found = yield from self._folded(view, stages, noted=noted, budget=budget)
@@ -156,8 +156,8 @@ class Ledger(Policy):
         if not shown:
             return (choice, (yield from view.after(choice)).total) if units else None
 
-        def with_text(text: str) -> Choice:
-            return replace(choice, inserted=(*texts, *stages.ledger(text)))
+        def with_text(text: str, units: int) -> Choice:
+            return replace(choice, inserted=(*texts, *stages.ledger(text, units)))
 
         made, left = yield from Shrinking(view, shown, stages.before, with_text).to(budget)
         return (made, left) if made.units or made.inserted != view.edits.inserted else None
@@ -181,3 +181,9 @@ class Ledger(Policy):
         made = Counter(each.key for each in known if isinstance(each, Fact))
         limits = (self.keep_result_chars, self.history_chars)
         return lines(shown, made, view.conversation.offers, limits)
+
+
+def _within(view: View, units: set[int], budget: float) -> bool:
+    """Whether all but these units is no more than `budget`; a token more is clear at a glance mostly."""
+    weight = view.weight(units)
+    return not view.exceeds(budget + weight + 1) and view.total - weight <= budget

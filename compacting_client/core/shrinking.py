@@ -65,8 +65,8 @@ class Shrinking:
         """The present choice, and what it leaves; what that teaches of the estimate is used from now on."""
         choice = self._chosen(ledger_text(self._lines[self._omitted :], self._omitted))
         total = (yield from self._view.after(choice)).total
-        if total > self._least > 0:
-            self._rate = self._size() / (total - self._least)
+        if total > self._least > 0 and (size := self._size()):  # without lines nothing is learned
+            self._rate = size / (total - self._least)
         return choice, total
 
     def _size(self) -> int:

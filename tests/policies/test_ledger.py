@@ -372,18 +372,6 @@ def test_lines_go_where_the_budget_is_met_but_not_a_tenth_of_it_is_free() -> Non
     assert all(ours(Ledger(max_tokens=budget), messages)[1].changed for budget in range(least + 50, least + 80))
 
 
-def test_the_only_line_goes_too_once_it_is_out_of_date() -> None:
-    """In scope "ledger", in a later turn where no exchange is to go: the model is not told PENDING beside DONE."""
-    policy = Ledger("ledger")
-    asked = [user("word " * 300), *hop("a", f"PENDING {'x' * 300}", "status", job=1), says("It is pending."), user("?")]
-    state = session(policy)
-    assert len(ledger(ours(policy, asked, state)[0])) == 1
-    sent, report = ours(policy, [*asked, *hop("b", f"DONE {'x' * 300}", "status", job=1)], state)
-    assert "PENDING" not in json.dumps(sent)
-    assert "DONE" in json.dumps(sent)
-    assert report.tokens_after < report.tokens_before
-
-
 def test_a_value_that_is_out_of_date_goes_at_once_or_with_the_next_step() -> None:
     """In scope "ledger" no call has two values; in "auto" the prompt grows at its end between two steps, however often calls repeat."""
     messages = [user("Q"), *(message for n in range(30) for message in hop(f"c{n}", f"value {n}", id=n % 4))]

@@ -20,14 +20,18 @@ from compacting_client.settings import Settings
 from compacting_client.shell import run
 
 CALLS = 100
+CYCLES = (2, 8, 50)
 ORACLE = SHARED.parents[1] / "oracles" / "oracle_promptise.py"
 
 Messages = list[dict[str, Any]]
 View = Callable[[Messages], Messages]
 
 
-def loop() -> tuple[Messages, list[str]]:
-    """A question and a hundred calls with results of 100 to 4,000 characters; and a fact for each, somewhere in its result."""
+def loop(cycle: int = CALLS) -> tuple[Messages, list[str]]:
+    """A question and a hundred calls with results of 100 to 4,000 characters; and a fact for each, somewhere in its result.
+
+    After `cycle` calls they come again, with other results.
+    """
     rng = random.Random(20261130)
     messages: Messages = [
         {"role": "system", "content": "You answer by calling tools."},
@@ -44,7 +48,7 @@ def loop() -> tuple[Messages, list[str]]:
         call = {
             "id": f"call_{n}",
             "type": "function",
-            "function": {"name": "get_ship", "arguments": json.dumps({"id": n})},
+            "function": {"name": "get_ship", "arguments": json.dumps({"id": n % cycle})},
         }
         messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
         messages.append({"role": "tool", "tool_call_id": f"call_{n}", "content": " ".join(words)})
@@ -94,9 +98,16 @@ def views() -> dict[str, View]:
     }
 
 
-def figures(view: View) -> tuple[int, float, int]:
+def polling() -> dict[str, View]:
+    """Who is compared where calls repeat: what can be set of the prompt cache then is the size of a step."""
+    found = {name: view for name, view in views().items() if name.startswith(("full", "promptise", "Ledger()"))}
+    steps = {f"Ledger(after_tool_results={n})": ours(Ledger(after_tool_results=n)) for n in (8, 12)}
+    return found | steps | {'Ledger("ledger")': ours(Ledger("ledger"))}
+
+
+def figures(view: View, cycle: int = CALLS) -> tuple[int, float, int]:
     """Tokens sent over the loop; the share of the characters that begin as the request before did; facts in the last request, verbatim."""
-    messages, facts = loop()
+    messages, facts = loop(cycle)
     before, tokens, same, size = "", 0, 0, 0
     for n in range(2, len(messages) + 1, 2):
         sent = view(messages[:n])
@@ -123,6 +134,11 @@ def lines() -> Iterator[str]:
     for name, view in views().items():
         tokens, share, facts = figures(view)
         yield f"    {name:<42}{tokens:>10,}{share:>6.0%}{facts:>5} of {CALLS}"
+    for cycle in CYCLES:
+        yield f"The same with calls that repeat, {cycle} in a cycle: tokens sent, unchanged prefix, tokens paid with a tenth for the prefix"
+        for name, view in polling().items():
+            tokens, share, _ = figures(view, cycle)
+            yield f"    {name:<42}{tokens:>10,}{share:>6.0%}{tokens * (1 - 0.9 * share):>10,.0f}"
     if not ORACLE.exists() or "oracle_promptise" not in sys.modules:
         yield "    promptise: not measured; it needs its view (../shared) and langchain-core"
 

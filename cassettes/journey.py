@@ -27,6 +27,8 @@ GEMINI = "gemini-2.5-flash"
 CLAUDE = "claude-haiku-4-5"
 # These think before they call a tool; the second binds its thinking to what stood before it.
 THINKING = ("claude-sonnet-4-6", "claude-sonnet-5-5")
+# These write summaries, where the model of the request does not.
+SUMMARISING = ("gpt-5-nano", "gemini-2.5-flash-lite", THINKING[0])
 
 
 def question(city: str) -> str:
@@ -47,15 +49,32 @@ def stay(city: str) -> dict[str, Any]:
     return {"city": city, "nights": 2, "reason": "The old town takes a day, and the last tram leaves early."}
 
 
-def parcel(number: int) -> str:
-    """What the tool says of it."""
-    stops = "; ".join(f"ramp {number + stop} at {4 + stop}:{number % 60:02} in order" for stop in range(6))
-    return f"parcel {number}: {stops}; now {'held at a border' if number in (102, 105, 108) else 'on its way'}"
+def summary(city: str) -> str:
+    """What a model of its own writes of the journey up to a city."""
+    visited = ", ".join(CITIES[: CITIES.index(city) + 1])
+    return f"The user travels by train with the same notes for each stop. Two nights each were advised in {visited}."
+
+
+SUMMARY = "The user plans a long journey by train. Two nights were advised for each city so far."
+
+
+STOPS, LONG = 6, 18  # of a parcel: as they are, and where long results are wanted
+
+
+def parcel(number: int, stops: int = STOPS) -> str:
+    """What the tool says of it, with so many stops on its way."""
+    told = "; ".join(f"ramp {number + stop} at {4 + stop}:{number % 60:02} in order" for stop in range(stops))
+    return f"parcel {number}: {told}; now {'held at a border' if number in (102, 105, 108) else 'on its way'}"
 
 
 def fixtures() -> dict[str, Any]:
     """For aimock: the first one that matches answers."""
-    rules: list[dict[str, Any]] = []
+    rules = [  # a question for a summary quotes what was asked before: the last city in it tells how far it goes
+        _rule({"userMessage": f"Next stop: {city}.", "model": model}, content=summary(city))
+        for model in SUMMARISING
+        for city in reversed(CITIES)
+    ]
+    rules.append(_rule({"userMessage": "Summarise the earlier part of a conversation"}, content=SUMMARY))
     for city in CITIES:
         asked = {"userMessage": f"Next stop: {city}."}
         rules.append(_rule({**asked, "responseFormat": "json_schema"}, content=stay(city)))

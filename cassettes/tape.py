@@ -41,7 +41,6 @@ def tape(name: str, *, record: bool = False, match_on: tuple[str, ...] = MATCH_O
         decode_compressed_response=True,
         record_on_exception=False,
     )
-    recorder.register_matcher("end", end)
     recorder.register_serializer("readable", Readable)
     if record:
         path_of(name).unlink(missing_ok=True)  # what is in the file would stay in it
@@ -58,13 +57,6 @@ def sent(request: Request) -> Any:
     """The JSON body of a request."""
     body: Any = request.body  # typed for streams and files too
     return json.loads(body)
-
-
-def end(one: Request, other: Request) -> None:
-    """A matcher for requests that end alike, whatever stands before."""
-    ends = [(sent(each).get("messages") or sent(each)["contents"])[-1] for each in (one, other)]
-    if ends[0] != ends[1]:
-        raise AssertionError(f"{ends[0]} != {ends[1]}")
 
 
 class _Neutral:

@@ -11,7 +11,7 @@ from anthropic import beta_async_tool, beta_tool
 
 from cassettes import journey
 from cassettes.scenarios.base import Outcome, Play, Scenario, Server, Texts, last_six
-from compacting_client import Chain, DropOldest, KeepTurns, control
+from compacting_client import Chain, ClearToolResults, DropOldest, KeepTurns, Ledger, Summarize, control, presets
 
 MODEL = journey.CLAUDE
 THINKS, BINDS = journey.THINKING
@@ -92,6 +92,18 @@ def tools(client: anthropic.Anthropic, outcome: Outcome, **request: Any) -> None
             outcome.texts.append(_text(response.content))
 
 
+def tools_streamed(client: anthropic.Anthropic, outcome: Outcome) -> None:
+    """The same through the SDK's stream helper."""
+    messages = [*ASKED]
+    while not outcome.texts:
+        with client.messages.stream(**ALWAYS, tools=[TOOL], messages=messages) as stream:
+            outcome.events += sum(1 for _ in stream)
+            answer = stream.get_final_message()
+        messages += _carried_out(answer.content, outcome)
+        if answer.stop_reason != "tool_use":
+            outcome.texts.append(_text(answer.content))
+
+
 async def _answered(client: anthropic.AsyncAnthropic, messages: Messages, outcome: Outcome, **request: Any) -> None:
     """Tool calls until there is an answer, async."""
     while True:
@@ -102,9 +114,9 @@ async def _answered(client: anthropic.AsyncAnthropic, messages: Messages, outcom
             return
 
 
-async def atools(client: anthropic.AsyncAnthropic, outcome: Outcome) -> None:
-    """The question, async, to a model that binds its thinking to what stood before it."""
-    await _answered(client, [*ASKED], outcome, model=BINDS, thinking={"type": "adaptive"})
+async def atools(client: anthropic.AsyncAnthropic, outcome: Outcome, **request: Any) -> None:
+    """The question, async."""
+    await _answered(client, [*ASKED], outcome, **request)
 
 
 def runner(client: anthropic.Anthropic, outcome: Outcome) -> None:
@@ -148,11 +160,17 @@ async def window(client: anthropic.AsyncAnthropic, outcome: Outcome) -> None:
 
 
 def _scenario(
-    name: str, play: Play, policy: Any, *, server: Server = "aimock", texts: Texts = journey.ANSWERS
+    name: str,
+    play: Play,
+    policy: Any,
+    *,
+    server: Server = "aimock",
+    texts: Texts = journey.ANSWERS,
+    stops: int = journey.STOPS,
 ) -> Scenario:
     prefix = {"aimock": "", "llmock": "/anthropic"}[server]
     connect = partial(_connect, play)
-    return Scenario(f"anthropic-{name}", "anthropic-messages", server, connect, prefix, policy, play, texts)
+    return Scenario(f"anthropic-{name}", "anthropic-messages", server, connect, prefix, policy, play, texts, stops)
 
 
 def _connect(play: Play, url: str) -> Any:
@@ -172,8 +190,36 @@ SCENARIOS = (
         DropOldest(800),
         texts=FOUND,
     ),
-    _scenario("tools-bound-thinking", atools, DropOldest(800), texts=FOUND),
+    _scenario(  # the model binds its thinking to what stood before it
+        "tools-bound-thinking",
+        partial(atools, model=BINDS, thinking={"type": "adaptive"}),
+        DropOldest(800),
+        texts=FOUND,
+    ),
     _scenario("tool-runner", runner, DropOldest(600), texts=FOUND),
     _scenario("tool-runner-async", arunner, DropOldest(800, target=1.0), texts=FOUND),
     _scenario("window", window, KeepTurns(2, slack=2, remove_tool_msgs=True), server="llmock", texts=None),
+    _scenario("summarize", chat, Summarize(journey.SUMMARISING[2], max_messages=10, keep_recent=4)),
+    _scenario(
+        "summarize-stream",
+        helper,
+        Summarize(
+            max_messages=None,
+            token_budget=600,
+            keep_recent=4,
+            max_summary_tokens=100,
+            target=0.8,
+            summary_role="system",
+        ),
+    ),
+    _scenario("clear", atools, ClearToolResults(1, max_tokens=1300), texts=FOUND, stops=journey.LONG),
+    _scenario(
+        "clear-stream",
+        tools_streamed,
+        ClearToolResults(2, max_tokens=1300, clear_inputs=True),
+        texts=FOUND,
+        stops=journey.LONG,
+    ),
+    _scenario("ledger-stream", tools_streamed, Ledger(after_tool_results=3, keep_result_chars=60), texts=FOUND),
+    _scenario("managed", window, presets.managed(history_messages=4, history_chars=60), server="llmock", texts=None),
 )

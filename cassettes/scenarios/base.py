@@ -19,10 +19,11 @@ Server = Literal["aimock", "llmock"]
 class Outcome:
     """What came of a scenario.
 
-    ``texts`` are the finished answers, ``events`` counts what came of streams, ``calls`` how often the tool was called, ``refusals`` are the
-    server's words; ``reports`` has one for each request.
+    ``stops`` is how much the tool tells of each parcel; ``texts`` are the finished answers, ``events`` counts what came of streams, ``calls``
+    how often the tool was called, ``refusals`` are the server's words; ``reports`` has one for each request.
     """
 
+    stops: int = journey.STOPS
     texts: list[str] = field(default_factory=list)
     events: int = 0
     calls: int = 0
@@ -32,7 +33,7 @@ class Outcome:
     def look_up(self, number: int) -> str:
         """Call the tool."""
         self.calls += 1
-        return journey.parcel(number)
+        return journey.parcel(number, self.stops)
 
     @property
     def tool(self) -> Callable[[int], str]:
@@ -55,7 +56,7 @@ class Scenario:
 
     ``connect(url)`` opens a client of the SDK at ``url``, the root of the server; ``prefix`` is where this API lies on it.  ``policy`` is what
     the client is wrapped with; ``api`` is the name of the wire API in reports.  ``texts`` are the answers that come back; None where the server makes
-    them up.
+    them up.  ``stops`` makes the results of the tool longer.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Scenario:
     policy: Any
     play: Play
     texts: Texts
+    stops: int = journey.STOPS
 
     @property
     def is_async(self) -> bool:
@@ -74,7 +76,7 @@ class Scenario:
 
     def perform(self, url: str, policy: Any = None) -> Outcome:
         """Play it against a server at ``url`` (``http://host:port``), under its own policy or another one."""
-        outcome = Outcome()
+        outcome = Outcome(self.stops)
         client = compacting(
             self.connect(url + self.prefix),
             self.policy if policy is None else policy,

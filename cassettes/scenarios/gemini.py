@@ -9,7 +9,7 @@ from google.genai import errors, types
 
 from cassettes import journey
 from cassettes.scenarios.base import Outcome, Play, Scenario, Server, Texts, shortened
-from compacting_client import Chain, DropOldest, KeepTurns, control
+from compacting_client import Chain, ClearToolResults, DropOldest, KeepTurns, Ledger, Summarize, control, presets
 
 MODEL = journey.GEMINI
 
@@ -71,21 +71,22 @@ def streamed(client: genai.Client, outcome: Outcome) -> None:
         outcome.texts.append(text)
 
 
-def _carried_out(response: Any, outcome: Outcome) -> list[types.Content]:
+def _carried_out(answer: types.Content, outcome: Outcome) -> list[types.Content]:
     """The answer, and one item with the results of the calls in it."""
+    calls: list[Any] = [part.function_call for part in answer.parts or () if part.function_call]
     answered = (
         types.FunctionResponse(id=call.id, name=call.name, response={"result": outcome.look_up(**call.args)})
-        for call in response.function_calls or ()
+        for call in calls
     )
     results = [types.Part(function_response=each) for each in answered]
-    return [response.candidates[0].content, *([types.Content(role="user", parts=results)] if results else [])]
+    return [answer, *([types.Content(role="user", parts=results)] if results else [])]
 
 
 def _answered(client: genai.Client, contents: list[Any], outcome: Outcome) -> None:
     """Function calls until there is an answer."""
     while True:
-        response = client.models.generate_content(model=MODEL, contents=contents, config=_with(TOOL))
-        contents += _carried_out(response, outcome)
+        response: Any = client.models.generate_content(model=MODEL, contents=contents, config=_with(TOOL))
+        contents += _carried_out(response.candidates[0].content, outcome)
         if not response.function_calls:
             outcome.texts.append(response.text or "")
             return
@@ -94,6 +95,21 @@ def _answered(client: genai.Client, contents: list[Any], outcome: Outcome) -> No
 def tools(client: genai.Client, outcome: Outcome) -> None:
     """One question, and function calls, some of them parallel."""
     _answered(client, [_asked(journey.ASKED)], outcome)
+
+
+async def tools_streamed(client: Any, outcome: Outcome) -> None:
+    """The same, async and streamed."""
+    contents: list[Any] = [_asked(journey.ASKED)]
+    while not outcome.texts:
+        parts: list[types.Part] = []
+        async for chunk in await client.models.generate_content_stream(
+            model=MODEL, contents=contents, config=_with(TOOL)
+        ):
+            outcome.events += 1
+            parts += chunk.candidates[0].content.parts or []
+        contents += _carried_out(types.Content(role="model", parts=parts), outcome)
+        if not any(part.function_call for part in parts):
+            outcome.texts.append("".join(part.text or "" for part in parts))
 
 
 def functions(client: genai.Client, outcome: Outcome) -> None:
@@ -125,10 +141,16 @@ def window(client: genai.Client, outcome: Outcome) -> None:
 
 
 def _scenario(
-    name: str, play: Play, policy: Any, *, server: Server = "aimock", texts: Texts = journey.ANSWERS
+    name: str,
+    play: Play,
+    policy: Any,
+    *,
+    server: Server = "aimock",
+    texts: Texts = journey.ANSWERS,
+    stops: int = journey.STOPS,
 ) -> Scenario:
     prefix = {"aimock": "", "llmock": "/gemini"}[server]
-    return Scenario(f"gemini-{name}", "gemini", server, _connect, prefix, policy, play, texts)
+    return Scenario(f"gemini-{name}", "gemini", server, _connect, prefix, policy, play, texts, stops)
 
 
 def _connect(url: str) -> genai.Client:
@@ -148,4 +170,20 @@ SCENARIOS = (
         "functions-async", afunctions, Chain(KeepTurns(3), DropOldest(600)), texts=(*journey.ANSWERS[:4], *FOUND)
     ),
     _scenario("window", window, DropOldest(600), server="llmock", texts=None),
+    _scenario("summarize", chats, Summarize(journey.SUMMARISING[1], max_messages=10, keep_recent=4)),
+    _scenario(
+        "summarize-stream",
+        chats_streamed,
+        Summarize(max_messages=None, token_budget=600, keep_recent=4, max_summary_tokens=100, target=0.8),
+    ),
+    _scenario("clear", functions, ClearToolResults(1, max_tokens=1300), texts=FOUND, stops=journey.LONG),
+    _scenario(
+        "clear-stream",
+        tools_streamed,
+        ClearToolResults(2, max_tokens=1300, clear_inputs=True),
+        texts=FOUND,
+        stops=journey.LONG,
+    ),
+    _scenario("ledger-stream", tools_streamed, Ledger(after_tool_results=3, keep_result_chars=60), texts=FOUND),
+    _scenario("managed", window, presets.managed(history_messages=4, history_chars=60), server="llmock", texts=None),
 )

@@ -8,11 +8,12 @@ from functools import partial
 from typing import Any
 
 import openai
+from openai.lib.streaming.chat import ChatCompletionStreamState
 from pydantic import BaseModel
 
 from cassettes import journey
 from cassettes.scenarios.base import Outcome, Play, Scenario, Server, Texts, shortened
-from compacting_client import Chain, DropOldest, KeepTurns, control
+from compacting_client import Chain, ClearToolResults, DropOldest, KeepTurns, Ledger, Summarize, control, presets
 
 MODEL = journey.GPT
 Messages = list[Any]
@@ -136,6 +137,22 @@ async def atools(client: openai.AsyncOpenAI, outcome: Outcome) -> None:
             outcome.texts.append(answer.content or "")
 
 
+async def tools_streamed(client: openai.AsyncOpenAI, outcome: Outcome) -> None:
+    """The same as a stream of chunks, put together by the SDK."""
+    messages: Messages = [*_opened(), {"role": "user", "content": journey.ASKED}]
+    while not outcome.texts:
+        whole = ChatCompletionStreamState()
+        async for chunk in await client.chat.completions.create(
+            model=MODEL, messages=messages, tools=[TOOL], stream=True, stream_options={"include_usage": True}
+        ):
+            outcome.events += 1
+            whole.handle_chunk(chunk)
+        answer = whole.get_final_completion().choices[0].message
+        messages += _carried_out(answer, outcome)
+        if not answer.tool_calls:
+            outcome.texts.append(answer.content or "")
+
+
 def window(client: openai.OpenAI, outcome: Outcome) -> None:
     """A server with a context window, which calls the tool in every turn; at the end the same history without a policy."""
     messages = _opened()
@@ -151,9 +168,15 @@ def window(client: openai.OpenAI, outcome: Outcome) -> None:
 
 
 def _scenario(
-    name: str, play: Play, policy: Any, *, server: Server = "aimock", texts: Texts = journey.ANSWERS
+    name: str,
+    play: Play,
+    policy: Any,
+    *,
+    server: Server = "aimock",
+    texts: Texts = journey.ANSWERS,
+    stops: int = journey.STOPS,
 ) -> Scenario:
-    return Scenario(f"openai-{name}", "openai-chat", server, partial(_connect, play), "/v1", policy, play, texts)
+    return Scenario(f"openai-{name}", "openai-chat", server, partial(_connect, play), "/v1", policy, play, texts, stops)
 
 
 def _connect(play: Play, url: str) -> Any:
@@ -171,4 +194,20 @@ SCENARIOS = (
     _scenario("tools", tools, DropOldest(700), texts=FOUND),
     _scenario("tools-async", atools, shortened, texts=FOUND),
     _scenario("window", window, DropOldest(540), server="llmock", texts=None),
+    _scenario("summarize", chat, Summarize(journey.SUMMARISING[0], max_messages=10, keep_recent=4)),
+    _scenario(
+        "summarize-stream",
+        streamed,
+        Summarize(max_messages=None, token_budget=600, keep_recent=4, max_summary_tokens=100, target=0.8),
+    ),
+    _scenario("clear", tools, ClearToolResults(1, max_tokens=1300), texts=FOUND, stops=journey.LONG),
+    _scenario(
+        "clear-stream",
+        tools_streamed,
+        ClearToolResults(2, max_tokens=1300, clear_inputs=True),
+        texts=FOUND,
+        stops=journey.LONG,
+    ),
+    _scenario("ledger-stream", tools_streamed, Ledger(after_tool_results=3, keep_result_chars=60), texts=FOUND),
+    _scenario("managed", window, presets.managed(history_messages=4, history_chars=60), server="llmock", texts=None),
 )

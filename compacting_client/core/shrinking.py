@@ -72,8 +72,8 @@ class Shrinking:
         text = ledger_text(self._lines[self._omitted :], self._omitted)
         choice = self._chosen(text, self._there.within(self._omitted))
         total = (yield from self._view.after(choice)).total
-        if total > self._least > 0:
-            self._learned = self._there.length / (total - self._least)
+        if total > self._least > 0 and (length := self._there.length):  # without lines nothing is learned
+            self._learned = length / (total - self._least)
         return choice, total
 
     @property

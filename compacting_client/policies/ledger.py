@@ -154,7 +154,8 @@ class Ledger(Policy):
         later = yield from self._facts(view.conversation, stages.left(units, noted=noted))
         shown = self._lines(view, current(found, (each for each in later if isinstance(each, Fact))), [*found, *later])
         if not shown:
-            return (choice, (yield from view.after(choice)).total) if units else None
+            changes = units or texts != view.edits.inserted  # the last line may be out of date, and nothing else to go
+            return (choice, (yield from view.after(choice)).total) if changes else None
 
         def with_text(text: str, units: int) -> Choice:
             return replace(choice, inserted=(*texts, *stages.ledger(text, units)))

@@ -210,7 +210,7 @@ class Report:
             + ("" if self.fits else ", still over the budget")
         ]
         lines += _dropped(self.dropped)
-        lines += [_changed(list(items)) for _, items in groupby(self.replaced, key=lambda item: item.kind)]
+        lines += [_changed(list(items)) for _, items in groupby(self.replaced, key=_way)]
         lines += [f"  {told}" for told in (summarised(self.summary_usage),) if told]
         lines += [
             f"  reused {item.kind}, made {_ago(item.age)}, saves {item.tokens_saved} tokens" for item in self.reused
@@ -251,12 +251,22 @@ def _messages(count: int) -> str:
     return f"{count} message{'s' * (count != 1)}"
 
 
+def _way(item: ContentReplaced) -> str:
+    """In which way something changed."""
+    return _SYSTEM if item.kind == "extended" and item.roles == ("system",) else item.kind
+
+
+_SYSTEM = "system prompt extended"
+
+
 def _changed(items: list[ContentReplaced]) -> str:
     """Items that changed in the same way, in one line."""
     span = f"[{items[0].first}]" if items[0].first == items[-1].last else f"[{items[0].first}-{items[-1].last}]"
     where = span if len(items) == 1 else f"{len(items)} of {span}"
     before, after = sum(item.tokens for item in items), sum(item.tokens_after for item in items)
-    return f"  {items[0].kind} {where} {before} -> {after} tokens"
+    if (way := _way(items[0])) == _SYSTEM:  # it may stand in no item of the list
+        return f"  {way} by {after - before} tokens"
+    return f"  {way} {where} {before} -> {after} tokens"
 
 
 def _ago(requests: int) -> str:

@@ -14,7 +14,15 @@ from compacting_client.core.conversation import SYSTEM, Conversation
 from compacting_client.core.edits import NO_EDITS, Edits
 from compacting_client.core.effects import Ask, Effect, Remember, Reuse
 from compacting_client.core.growth import larger
-from compacting_client.core.measure import Learned, Measure, Tokenizer, measure, resized, sizes_without_thinking
+from compacting_client.core.measure import (
+    Learned,
+    Measure,
+    Tokenizer,
+    in_system,
+    measure,
+    resized,
+    sizes_without_thinking,
+)
 from compacting_client.core.ours import marked, recognised
 from compacting_client.core.outcome import Outcome
 from compacting_client.core.plan import Plan
@@ -216,7 +224,7 @@ def _accepted(
     outcome.found = attempt.found
     outcome.before = attempt.found or found or outcome.known.lapsed  # what went by then is told already
     outcome.stripped = yield from sizes_without_thinking(measured, plan)
-    outcome.edited = edited
+    outcome.edited, outcome.in_system = edited, (yield from in_system(measured, plan.edits))
     return True
 
 

@@ -27,6 +27,7 @@ __all__ = [
     "Opening",
     "Tokenizer",
     "checked_count",
+    "in_system",
     "measure",
     "resized",
     "sizes_without_thinking",
@@ -355,4 +356,13 @@ def resized(measured: Measure, edits: Edits) -> Generator[Effect, Any, dict[int,
     for index, edit in edits.by_item().items():
         found[index] = yield from measured.sizes_of(weighed(conversation.reader, conversation.items[index], edit))
     measured.resized = edits, found
+    return found
+
+
+def in_system(measured: Measure, edits: Edits) -> Generator[Effect, Any, dict[int, Tokens]]:
+    """The part of `resized` that stands at the end of the system prompt, for the items that it is counted with."""
+    texts = {index: edit.system for index, edit in edits.by_item().items() if edit.system}
+    found: dict[int, Tokens] = {}
+    for index, each in texts.items():
+        found[index] = yield from measured.sizes_of([measured.conversation.reader.own(each)])
     return found

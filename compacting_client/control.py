@@ -135,7 +135,11 @@ class Control(Generic[ClientT]):
         By the last request of this thread or task, as `reusable`; for loops of your own, tool runners, and automatic function calling.  `name`
         is the tool's, where it is not that of the function.  The history has results as text: a known one is given as the function's return
         annotation says; one that does not fit it is not used, and the function runs.  Without an annotation it is given as what the wrapped
-        function returned for the same call before, else as the history has it.  Raises ConfigError for what is no function.
+        function returned for the same call before, else as the history has it.
+
+        Where the policy in force does not name the tool in `reuse_results`, the function always runs; since `using` or `with_policy` may bring
+        one that does, that is a warning in the log (`reusing.never`) and no error.  Raises ConfigError for what is no function, and for a lambda
+        without a `name`.
         """
         wrapped: FunctionT = reusing(self._session, function, name)
         return wrapped

@@ -292,6 +292,45 @@ def test_what_is_no_function_is_refused(chat: openai.OpenAI) -> None:
             handle.reusing(value)
 
 
+def test_a_lambda_needs_a_name(provider: Provider, chat: openai.OpenAI) -> None:
+    """No call of a model is of a tool "<lambda>": without `name=` nothing could ever be found; with it, it is."""
+    client = compacting(chat, REUSE)
+    with pytest.raises(ConfigError, match="name="):
+        control(client).reusing(lambda **given: str(given))
+    tool = control(client).reusing(lambda **given: f"ran {given}", name="look_up")
+    ask(client, run_so_far(hop("a", "Ada")))
+    assert tool(id=1) == "Ada"
+
+
+def test_a_tool_that_the_policy_does_not_reuse_is_warned_of(
+    provider: Provider, chat: openai.OpenAI, caplog: pytest.LogCaptureFixture
+) -> None:
+    """When it is wrapped: another policy, and another tool; not an error, as a later policy may name it, and then it answers."""
+    client = compacting(chat, Ledger())
+    tools: list[Any] = []
+
+    def look_up(**given: int) -> str:
+        return f"ran {given}"
+
+    def wrapped(handle: Any, **options: Any) -> list[str]:
+        caplog.clear()
+        tools.append(handle.reusing(look_up, **options))
+        return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+
+    with caplog.at_level(logging.WARNING, logger="compacting_client"):
+        (said,) = wrapped(control(client))
+        assert said.startswith("reusing.never tool='look_up' policy='Ledger'")
+        assert len(wrapped(control(compacting(chat, False)))) == 1
+        named = Chain(Ledger(reuse_results=["look_*"]), DropOldest(10_000))
+        assert len(wrapped(control(compacting(chat, named)), name="status")) == 1
+        assert wrapped(control(compacting(chat, named))) == []
+        assert wrapped(control(compacting(chat, Ledger(reuse_results=True)))) == []
+        with control(client).using(named):
+            assert wrapped(control(client)) == []
+            ask(client, run_so_far(hop("a", "Ada")))
+            assert tools[0](id=1) == "Ada"
+
+
 def test_the_tool_runner_of_anthropic(provider: Provider, claude: anthropic.Anthropic) -> None:
     """Its tools are wrapped before they are decorated; the schema is that of the function."""
     client, ran = compacting(claude, REUSE), list[int]()

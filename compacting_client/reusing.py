@@ -6,11 +6,13 @@ import asyncio
 import functools
 import inspect
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from compacting_client.core.reuse import Key, Reused, key_of
 from compacting_client.errors import ConfigError
 from compacting_client.events import ContentReused
+from compacting_client.formats.base import Format
 from compacting_client.report import Report
 from compacting_client.returned import Returned
 from compacting_client.session import Session
@@ -23,9 +25,11 @@ __all__ = ["reusable", "reusing"]
 _NAMELESS = "<lambda>"
 
 
-def reusable(session: Session, response: Any) -> dict[str, Reused]:
-    """The calls of a response that have a known result, by their ids; each is told, once."""
+def reusable(session: Session, wires: Iterable[Format], response: Any) -> dict[str, Reused]:
+    """The calls of a response that have a known result, by their ids; each is told, once.  ``wires``: the formats that it may have."""
     report = session.reports.of(response)
+    if report is None:  # what a helper made of a stream, say
+        report = session.answers.alike(wires, response)
     answer = session.answers.of(report)
     found: dict[str, Reused] = {}
     if report is None or answer is None:

@@ -58,6 +58,7 @@ class Report:
     dollars.  ``summary``: the one in force; ``summary_usage``: what was spent on one that was made, or tried, with this request, else None.
     ``duration_ms`` is the time spent in this library before sending.  ``body`` and
     ``verdicts`` are there in previews only.  ``truncated``: the provider read far less than was sent, without saying so.
+    ``left_early``: the caller left a stream before its end; ``usage`` is then what was said until there, and often None.
     """
 
     request_id: str
@@ -74,6 +75,7 @@ class Report:
     duration_ms: float = 0.0
     error: str | None = None
     truncated: bool = False
+    left_early: bool = False
     body: dict[str, Any] | None = field(default=None, repr=False)
     verdicts: tuple[Verdict, ...] = field(default=(), repr=False)
     log_content: bool = field(default=False, repr=False)
@@ -183,7 +185,7 @@ class Report:
         Everything that was ever dropped from a long conversation is in it; ``units=False`` leaves the single units out, for a log line.
         """
         named = "request_id api model policy trigger reason changed fits tokens_before tokens_after tokens_overhead"
-        named += " messages_before messages_after duration_ms error truncated"
+        named += " messages_before messages_after duration_ms error truncated left_early"
         return {
             **{name: getattr(self, name) for name in named.split()},
             "usage": self.usage._asdict() if self.usage else None,
@@ -218,8 +220,11 @@ class Report:
         return "\n".join(lines) + self._saved()
 
     def _saved(self) -> str:
-        said = line(self.savings, self.tokens_after)
-        return f"\n  {said}" if said else ""
+        said = [
+            line(self.savings, self.tokens_after),
+            "the stream was left before its end" if self.left_early else None,
+        ]
+        return "".join(f"\n  {each}" for each in said if each)
 
 
 def _dropped(units: Sequence[ContentDropped]) -> list[str]:

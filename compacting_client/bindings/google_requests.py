@@ -269,7 +269,10 @@ def _watched(session: Session, chunks: Any, first: list[Any], report: Report) ->
         for chunk in itertools.chain(first, chunks):
             _note(session, report, chunk)
             yield chunk
-    except Exception as error:
+    except GeneratorExit:
+        report.left_early = True
+        raise
+    except BaseException as error:
         report.error = type(error).__name__
         raise
     finally:
@@ -282,7 +285,10 @@ async def _awatched(session: Session, chunks: Any, report: Report) -> AsyncItera
         async for chunk in chunks:
             _note(session, report, chunk)
             yield chunk
-    except Exception as error:
+    except GeneratorExit:
+        report.left_early = True
+        raise
+    except BaseException as error:
         report.error = type(error).__name__
         raise
     finally:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, cast
 
 from compacting_client.core.compaction import unchanged
-from compacting_client.core.conversation import called
+from compacting_client.core.conversation import ItemEdit, called
 from compacting_client.core.effects import Effect, Unused
 from compacting_client.core.outcome import Outcome
 from compacting_client.core.summaries import LARGER, summary_of
@@ -135,8 +135,9 @@ def fresh_events(outcome: Outcome, request_id: str) -> list[Event]:
     dropped = [_dropped(outcome, unit, request_id) for unit in outcome.fresh]
     dropped += _emptied(outcome, request_id) if outcome.choice is not None else []
     known = outcome.known.edits(outcome.reused).by_item() if outcome.reused is not None else {}
+    told = {text for edit in known.values() for text in edit.system}
     new = [index for index, edit in sorted(outcome.plan.edits.by_item().items()) if edit != known.get(index)]
-    replaced = [*_stripped(outcome, request_id), *_edited(outcome, new, request_id)]
+    replaced = [*_stripped(outcome, request_id), *_edited(outcome, new, request_id, told)]
     return [*dropped, *replaced, *_reused(outcome, request_id)]
 
 
@@ -272,28 +273,51 @@ def _stripped(outcome: Outcome, request_id: str) -> list[ContentReplaced]:
     ]
 
 
-def _edited(outcome: Outcome, indexes: Iterable[int], request_id: str) -> list[ContentReplaced]:
-    """The items that were shortened, cleared or extended, or that a new user item stands before."""
+def _edited(
+    outcome: Outcome, indexes: Iterable[int], request_id: str, told: Collection[str] = ()
+) -> list[ContentReplaced]:
+    """The items that were shortened, cleared or extended, or that a new user item stands before; `told`: system texts that are no news."""
     found: list[ContentReplaced] = []
     for index in indexes:
         edit, facts, after = outcome.plan.edits.by_item()[index], _facts(outcome, (index,)), outcome.edited[index]
-        there: dict[int, Any] = dict(
-            enumerate(cast("Sequence[Any]", facts["messages"]))
-        )  # fewer, where the caller has emptied its own message since
-        messages: tuple[Any, ...] = tuple(there[part] for part in sorted(edit.parts) if part in there)
-        messages += tuple(message for message in there.values() if edit.emptied and message.get("tool_calls"))
-        kind, reason = ("shortened" if edit.parts else "extended"), "decided by the policy"
-        if (edit.parts or edit.emptied) and edit.parts.keys() <= edit.cleared:
-            kind, reason = "cleared", "older tool result"
-        elif edit.beside:
-            after -= outcome.measured.sizes[index]
-            facts |= _of_texts(edit.system, "system")
-        elif not (edit.parts or edit.start or edit.end):
-            kind, after = "inserted", after - outcome.measured.sizes[index]
-            facts |= _of_texts(edit.own, "user")
-        facts["messages"] = messages  # of what was extended nothing left
-        found.append(ContentReplaced(request_id=request_id, kind=kind, tokens_after=after, reason=reason, **facts))
+        if edit.system:
+            part = after - facts["tokens"] if edit.beside else outcome.in_system[index]
+            if edit.beside or not set(told).issuperset(edit.system):
+                found.append(_extended_system(edit.system, part, facts, request_id))
+            if edit.beside:
+                continue
+            after -= part
+        kind, reason, changed = _change(edit, facts)
+        if kind == "inserted":
+            after -= facts["tokens"]
+        found.append(
+            ContentReplaced(request_id=request_id, kind=kind, tokens_after=after, reason=reason, **{**facts, **changed})
+        )
     return found
+
+
+def _extended_system(texts: Sequence[str], tokens: float, facts: dict[str, Any], request_id: str) -> ContentReplaced:
+    """The system prompt was extended; nothing of it left."""
+    facts = {**facts, **_of_texts(texts, "system"), "messages": ()}
+    return ContentReplaced(
+        request_id=request_id, kind="extended", tokens_after=tokens, reason="decided by the policy", **facts
+    )
+
+
+def _change(edit: ItemEdit, facts: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
+    """The kind of a change of an item, why, and the facts that are other than the item's own."""
+    # fewer, where the caller has emptied its own message since
+    there: dict[int, Any] = dict(enumerate(cast("Sequence[Any]", facts["messages"])))
+    messages: tuple[Any, ...] = tuple(there[part] for part in sorted(edit.parts) if part in there)
+    messages += tuple(message for message in there.values() if edit.emptied and message.get("tool_calls"))
+    changed: dict[str, Any] = {"messages": messages}  # of what was extended nothing left
+    kind, reason = ("shortened" if edit.parts else "extended"), "decided by the policy"
+    if (edit.parts or edit.emptied) and edit.parts.keys() <= edit.cleared:
+        kind, reason = "cleared", "older tool result"
+    elif not (edit.parts or edit.start or edit.end):
+        kind = "inserted"
+        changed |= _of_texts(edit.own, "user")
+    return kind, reason, changed
 
 
 def _of_texts(texts: Sequence[str], role: str) -> dict[str, Any]:

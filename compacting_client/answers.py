@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from compacting_client.core.reuse import Known
-from compacting_client.formats.base import Asked, Format
+from compacting_client.core.reuse import Known, key_of
+from compacting_client.formats.base import Asked, Format, get
 from compacting_client.report import Report
 
 __all__ = ["Answer", "Answers"]
@@ -20,11 +21,13 @@ class Answer:
 
     known: Known
     told: set[str] = field(default_factory=set[str])
+    _named: Any = None
     _asked: list[Asked] = field(default_factory=list[Asked])
 
-    def add(self, pieces: list[Asked]) -> None:
+    def add(self, wire: Format, answer: Any) -> None:
         """Take over the calls of a response, or the pieces of them that a chunk of it has."""
-        for piece in pieces:
+        self._named = self._named or get(answer, "id") or get(get(answer, "message"), "id")
+        for piece in wire.asked(answer):
             begun = next((each for each in self._asked if piece.slot is not None and each.slot == piece.slot), None)
             if begun is None:
                 self._asked.append(piece)
@@ -37,6 +40,13 @@ class Answer:
         for number, each in enumerate(self._asked):
             if each.tool:
                 yield each.id or f"call_{number}", each.tool, each.arguments
+
+    def is_of(self, other: Answer) -> bool:
+        """Whether both are of one response: the provider gave them one id, and they have the same calls, all of them."""
+        return self._named is not None and self._named == other._named and self._spelled() == other._spelled()
+
+    def _spelled(self) -> Counter[Any]:
+        return Counter((call, key_of(tool, arguments)) for call, tool, arguments in self.calls())
 
 
 class Answers:
@@ -55,8 +65,18 @@ class Answers:
         """Take in a response, its JSON, or a chunk of it."""
         found = self._kept.get(report)
         if found is not None:
-            found.add(wire.asked(answer))
+            found.add(wire, answer)
 
     def of(self, report: Report | None) -> Answer | None:
         """The response of a request; None where nothing was known."""
         return self._kept.get(report) if report is not None else None
+
+    def alike(self, wires: Iterable[Format], value: Any) -> Report | None:
+        """The report of the one response that `value` is a copy of, or was made of; None where none is, or more than one could be."""
+        found = list[Report]()
+        for wire in wires:
+            told = Answer({})
+            told.add(wire, value)
+            reports = [each for ref in self._kept.keyrefs() if (each := ref()) is not None] if any(told.calls()) else []
+            found += [each for each in reports if (kept := self._kept.get(each)) is not None and kept.is_of(told)]
+        return found[0] if len(found) == 1 else None

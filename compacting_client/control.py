@@ -124,10 +124,11 @@ class Control(Generic[ClientT]):
         then answers the call with ``content``, and need not run the tool.
 
         A call without an id, as some APIs have them, has ``call_<n>`` for one: it is the n-th call of the response, from 0.  Calls that share
-        an id are left out.  ``response`` is what the call returned, as for `report_for`; a stream or stream helper itself, once it was read, not its
-        chunks, nor the object that ``get_final_completion()`` or ``get_final_message()`` makes of them: for those it is empty.
+        an id are left out.  ``response`` is what the call returned, as for `report_for`; a stream or stream helper once it was read, or, while
+        that is still there, the object that ``get_final_completion()`` or ``get_final_message()`` makes of it.  For a chunk, which is a part, it
+        is empty.
         """
-        return reusable(self._session, response)
+        return reusable(self._session, formats_of(self._client), response)
 
     def reusing(self, function: FunctionT, *, name: str | None = None) -> FunctionT:
         """`function`, a tool, sync or async, that returns the known result of a call instead of running it again; else it runs.
@@ -135,7 +136,11 @@ class Control(Generic[ClientT]):
         By the last request of this thread or task, as `reusable`; for loops of your own, tool runners, and automatic function calling.  `name`
         is the tool's, where it is not that of the function.  The history has results as text: a known one is given as the function's return
         annotation says; one that does not fit it is not used, and the function runs.  Without an annotation it is given as what the wrapped
-        function returned for the same call before, else as the history has it.  Raises ConfigError for what is no function.
+        function returned for the same call before, else as the history has it.
+
+        Where the policy in force does not name the tool in `reuse_results`, the function always runs; since `using` or `with_policy` may bring
+        one that does, that is a warning in the log (`reusing.never`) and no error.  Raises ConfigError for what is no function, and for a lambda
+        without a `name`.
         """
         wrapped: FunctionT = reusing(self._session, function, name)
         return wrapped

@@ -58,6 +58,7 @@ class Report:
     dollars.  ``summary``: the one in force; ``summary_usage``: what was spent on one that was made, or tried, with this request, else None.
     ``duration_ms`` is the time spent in this library before sending.  ``body`` and
     ``verdicts`` are there in previews only.  ``truncated``: the provider read far less than was sent, without saying so.
+    ``left_early``: the caller left a stream before its end; ``usage`` is then what was said until there, and often None.
     """
 
     request_id: str
@@ -74,6 +75,7 @@ class Report:
     duration_ms: float = 0.0
     error: str | None = None
     truncated: bool = False
+    left_early: bool = False
     body: dict[str, Any] | None = field(default=None, repr=False)
     verdicts: tuple[Verdict, ...] = field(default=(), repr=False)
     log_content: bool = field(default=False, repr=False)
@@ -183,7 +185,7 @@ class Report:
         Everything that was ever dropped from a long conversation is in it; ``units=False`` leaves the single units out, for a log line.
         """
         named = "request_id api model policy trigger reason changed fits tokens_before tokens_after tokens_overhead"
-        named += " messages_before messages_after duration_ms error truncated"
+        named += " messages_before messages_after duration_ms error truncated left_early"
         return {
             **{name: getattr(self, name) for name in named.split()},
             "usage": self.usage._asdict() if self.usage else None,
@@ -210,7 +212,7 @@ class Report:
             + ("" if self.fits else ", still over the budget")
         ]
         lines += _dropped(self.dropped)
-        lines += [_changed(list(items)) for _, items in groupby(self.replaced, key=lambda item: item.kind)]
+        lines += [_changed(list(items)) for _, items in groupby(self.replaced, key=_way)]
         lines += [f"  {told}" for told in (summarised(self.summary_usage),) if told]
         lines += [
             f"  reused {item.kind}, made {_ago(item.age)}, saves {item.tokens_saved} tokens" for item in self.reused
@@ -218,8 +220,11 @@ class Report:
         return "\n".join(lines) + self._saved()
 
     def _saved(self) -> str:
-        said = line(self.savings, self.tokens_after)
-        return f"\n  {said}" if said else ""
+        said = [
+            line(self.savings, self.tokens_after),
+            "the stream was left before its end" if self.left_early else None,
+        ]
+        return "".join(f"\n  {each}" for each in said if each)
 
 
 def _dropped(units: Sequence[ContentDropped]) -> list[str]:
@@ -251,12 +256,22 @@ def _messages(count: int) -> str:
     return f"{count} message{'s' * (count != 1)}"
 
 
+def _way(item: ContentReplaced) -> str:
+    """In which way something changed."""
+    return _SYSTEM if item.kind == "extended" and item.roles == ("system",) else item.kind
+
+
+_SYSTEM = "system prompt extended"
+
+
 def _changed(items: list[ContentReplaced]) -> str:
     """Items that changed in the same way, in one line."""
     span = f"[{items[0].first}]" if items[0].first == items[-1].last else f"[{items[0].first}-{items[-1].last}]"
     where = span if len(items) == 1 else f"{len(items)} of {span}"
     before, after = sum(item.tokens for item in items), sum(item.tokens_after for item in items)
-    return f"  {items[0].kind} {where} {before} -> {after} tokens"
+    if (way := _way(items[0])) == _SYSTEM:  # it may stand in no item of the list
+        return f"  {way} by {after - before} tokens"
+    return f"  {way} {where} {before} -> {after} tokens"
 
 
 def _ago(requests: int) -> str:

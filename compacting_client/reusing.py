@@ -6,11 +6,13 @@ import asyncio
 import functools
 import inspect
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from compacting_client.core.reuse import Key, Reused, key_of
 from compacting_client.errors import ConfigError
 from compacting_client.events import ContentReused
+from compacting_client.formats.base import Format
 from compacting_client.report import Report
 from compacting_client.returned import Returned
 from compacting_client.session import Session
@@ -20,10 +22,14 @@ from compacting_client.validation import is_async
 
 __all__ = ["reusable", "reusing"]
 
+_NAMELESS = "<lambda>"
 
-def reusable(session: Session, response: Any) -> dict[str, Reused]:
-    """The calls of a response that have a known result, by their ids; each is told, once."""
+
+def reusable(session: Session, wires: Iterable[Format], response: Any) -> dict[str, Reused]:
+    """The calls of a response that have a known result, by their ids; each is told, once.  ``wires``: the formats that it may have."""
     report = session.reports.of(response)
+    if report is None:  # what a helper made of a stream, say
+        report = session.answers.alike(wires, response)
     answer = session.answers.of(report)
     found: dict[str, Reused] = {}
     if report is None or answer is None:
@@ -45,8 +51,13 @@ def reusing(session: Session, function: Any, name: str | None) -> Any:
     tool = name or getattr(function, "__name__", None)
     if not callable(function) or not isinstance(tool, str):
         raise ConfigError(f"reusing() takes a function, and name= where that has none, not {function!r}")
+    if tool == _NAMELESS:
+        raise ConfigError(
+            "reusing() finds results by the name of the tool, and a lambda has none: pass name=, or use def"
+        )
     if not is_async(function) and _awaited(session):
         raise ConfigError(f"on_event or on_reuse is async, but {tool} is not: nobody would await them; make it async")
+    _warn(session, tool)
     signature, returned = inspect.signature(function), Returned(function)
     made: Any = function
 
@@ -69,6 +80,14 @@ def reusing(session: Session, function: Any, name: str | None) -> Any:
         return found[1]
 
     return awrapped if is_async(function) else wrapped
+
+
+def _warn(session: Session, tool: str) -> None:
+    """Say that nothing can be reused as things stand; a later `using` or `with_policy` may change that, so it is no error."""
+    policy = session.policy()
+    if policy is None or not policy.reuses(tool):
+        fields = {"tool": tool, "policy": policy.name if policy is not None else "off"}
+        session.log.write("warning", "reusing.never", fields | {"wanted": f"reuse_results=[{tool!r}] of Ledger"})
 
 
 def _key(tool: str, signature: inspect.Signature, args: Any, kwargs: Any) -> Key | None:

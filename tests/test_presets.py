@@ -16,7 +16,7 @@ from compacting_client.formats import anthropic_messages, gemini_contents, opena
 from compacting_client.testing import Provider, Thinking, ToolCall
 from tests.bindings.support import chat, claude, provider
 from tests.driving import Body, found, history_of, leave, session
-from tests.policies.ledgers import body_of, ledger, loop, says, user
+from tests.policies.ledgers import body_of, distinct, ledger, loop, says, user
 from tests.strategies import SHAPES, chats
 
 __all__ = ["chat", "claude", "provider"]
@@ -119,6 +119,37 @@ def test_the_text_is_told_as_what_it_is() -> None:
     _, report = leave(session(presets.verify()), openai_chat, body_of([user("Q")]))
     assert [(each.kind, each.roles, each.tokens) for each in report.replaced] == [("extended", ("system",), 0)]
     assert report.tokens_after > report.tokens_before
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_readable_report_says_that_the_system_prompt_was_extended(shape: str) -> None:
+    """Not the item of the list beside which that is noted; the ledger of the same request is told by its item."""
+    wire, to_body = SHAPES[shape]
+    policy = presets.managed(keep_result_chars=20)
+    _, report = leave(session(policy), wire, distinct(to_body([SYSTEM, user("Q"), *loop(8)])))
+    lines = [line for line in str(report).splitlines() if "extended" in line]
+    instruction, lines_of_calls = report.replaced
+    assert (instruction.roles, lines_of_calls.roles) == (("system",), ("user",))
+    assert f"  system prompt extended by {instruction.tokens_after - instruction.tokens} tokens" in lines
+    assert f"  extended [{lines_of_calls.first}] " in "\n".join(lines)
+    assert len(lines) == 2
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_tokens_of_the_instruction_are_told_apart_from_those_of_the_ledger(shape: str) -> None:
+    """Both were decided with one item; each is told with its own tokens, and the instruction once, while the ledger grows."""
+    wire, to_body = SHAPES[shape]
+    alone = leave(session(presets.managed()), wire, to_body([SYSTEM, user("Q")]))[1].replaced[0].tokens_after
+    told: list[Any] = []
+    state = session(presets.managed(keep_result_chars=20), on_event=told.append)
+    for n in (7, 8):
+        _, report = leave(state, wire, distinct(to_body([SYSTEM, user("Q"), *loop(n)])))
+        assert report.replaced[0].tokens_after == alone
+        freed = sum(each.tokens for each in report.dropped)
+        freed += sum(each.tokens - each.tokens_after for each in report.replaced)
+        assert report.tokens_before - report.tokens_after == freed
+    roles = [each.roles for each in told if each.name == "content.replaced"]
+    assert roles == [("system",), ("user",), ("user",)]
 
 
 def test_options_are_those_of_the_ledger() -> None:

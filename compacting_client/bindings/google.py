@@ -80,9 +80,10 @@ class _Client(Proxy):
     """`Client` or `AsyncClient`."""
 
     def __init__(self, wrapped: Any, session: Session, owner: Any) -> None:
-        session = session.on(models.asker(lambda: wrapped, home(wrapped)))
+        asker = functools.partial(models.asker, lambda: wrapped, home(wrapped))
+        session = session.on(asker())
         super().__init__(wrapped, session, owner)
-        self._self_api = ApiClient(wrapped._api_client, session, owner)
+        self._self_api = ApiClient(wrapped._api_client, session, owner, asker)
         self._self_made: dict[str, Any] = {}
 
     def __getattr__(self, name: str) -> Any:

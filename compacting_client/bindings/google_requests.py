@@ -13,7 +13,7 @@ from compacting_client.errors import ConfigError
 from compacting_client.formats import gemini_contents
 from compacting_client.formats.base import Format, get
 from compacting_client.report import Report
-from compacting_client.session import Session
+from compacting_client.session import Asker, Session
 from compacting_client.shell import afinish, arun, finish, run
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ GEMINI: Format = gemini_contents
 _COUNTED = ("contents", "systemInstruction", "tools", "generationConfig")
 """What `countTokens` takes of a body on Vertex."""
 _PATIENCE = 10_000  # milliseconds, for a count that only sharpens an estimate: the request itself waits for it
+_NOT_SHARED = ("x-server-timeout", "idempotency-key")
 _ENDS = (":generateContent", ":streamGenerateContent")
 
 
@@ -67,14 +68,30 @@ class Proxy(ObjectProxy):
 
 
 class ApiClient(Proxy):
-    """`BaseApiClient`, whose requests go through the session.  ``ties``: who is to be told the report of each."""
+    """`BaseApiClient`, whose requests go through the session.
 
-    def __init__(self, wrapped: Any, session: Session, owner: Any, ties: tuple[Tie, ...] = ()) -> None:
+    ``asker``: what a request has of its own -> who is asked for its summaries; ``ties``: who is to be told the report of each.
+    """
+
+    def __init__(
+        self,
+        wrapped: Any,
+        session: Session,
+        owner: Any,
+        asker: Callable[[Mapping[str, Any]], Asker],
+        ties: tuple[Tie, ...] = (),
+    ) -> None:
         super().__init__(wrapped, session, owner)
-        self._self_ties = ties
+        self._self_asker, self._self_ties = asker, ties
 
     def _self_tied(self, tie: Tie) -> ApiClient:
-        return ApiClient(self.__wrapped__, self._self_session, self._self_owner, (*self._self_ties, tie))
+        ties = (*self._self_ties, tie)
+        return ApiClient(self.__wrapped__, self._self_session, self._self_owner, self._self_asker, ties)
+
+    def _self_on(self, options: Any) -> Session:
+        """The session, which asks for summaries with the options of a request: they may say who pays, who may ask, and where."""
+        own = _own(options)
+        return self._self_session.on(self._self_asker(own)) if own else self._self_session
 
     def request(self, http_method: str, path: str, request_dict: Any, http_options: Any = None) -> Any:
         """The SDK's own, with another body where the policy changes it."""
@@ -82,7 +99,7 @@ class ApiClient(Proxy):
         steps = call.steps(self._self_session)
         if steps is None:
             return forward(*call.arguments(call.body))
-        return run(steps, self._self_session, lambda new: forward(*call.arguments(new)), self._self_deliver)
+        return run(steps, self._self_on(http_options), lambda new: forward(*call.arguments(new)), self._self_deliver)
 
     async def async_request(self, http_method: str, path: str, request_dict: Any, http_options: Any = None) -> Any:
         """`request`, awaited."""
@@ -90,7 +107,9 @@ class ApiClient(Proxy):
         steps = call.steps(self._self_session)
         if steps is None:
             return await forward(*call.arguments(call.body))
-        return await arun(steps, self._self_session, lambda new: forward(*call.arguments(new)), self._self_adeliver)
+        return await arun(
+            steps, self._self_on(http_options), lambda new: forward(*call.arguments(new)), self._self_adeliver
+        )
 
     def request_streamed(
         self, http_method: str, path: str, request_dict: Any, http_options: Any = None
@@ -107,7 +126,9 @@ class ApiClient(Proxy):
             chunks = forward(*call.arguments(new))  # sends with its first step
             return chunks, [chunk for chunk in (next(chunks, None),) if chunk is not None]
 
-        chunks, first = run(steps, self._self_session, send, lambda _, report: self._self_begin(report, reports))
+        chunks, first = run(
+            steps, self._self_on(http_options), send, lambda _, report: self._self_begin(report, reports)
+        )
         yield from _watched(self._self_session, chunks, first, reports[0])
 
     async def async_request_streamed(
@@ -123,7 +144,7 @@ class ApiClient(Proxy):
         async def deliver(_: Any, report: Report) -> None:
             self._self_begin(report, reports)
 
-        chunks = await arun(steps, self._self_session, lambda new: forward(*call.arguments(new)), deliver)
+        chunks = await arun(steps, self._self_on(http_options), lambda new: forward(*call.arguments(new)), deliver)
         return _awatched(self._self_session, chunks, reports[0])
 
     def _self_begin(self, report: Report, reports: list[Report]) -> None:
@@ -177,7 +198,7 @@ class _Request:
             fields = {name: body[name] for name in _COUNTED if name in body}
         else:
             fields = {"generateContentRequest": {**body, "model": "models/" + path.rpartition("/")[2]}}
-        return "post", f"{path}:countTokens", fields, {"timeout": _PATIENCE}
+        return "post", f"{path}:countTokens", fields, {**_own(self._options), "timeout": _PATIENCE}
 
     def arguments(self, new: Any) -> tuple[Any, ...]:
         """The arguments of the SDK's method: the very same where the body did not change."""
@@ -200,6 +221,15 @@ def _extra_body(options: Any) -> dict[str, Any]:
     """What the SDK puts over a request."""
     found = get(options, "extra_body")
     return {**cast("Mapping[str, Any]", found)} if isinstance(found, Mapping) else {}
+
+
+def _own(options: Any) -> dict[str, Any]:
+    """The options of a call that hold for a summary made on its way too, or a count: all but its body, its name, and how long it may take."""
+    fields: Any = options if isinstance(options, Mapping) else getattr(type(options), "model_fields", ())
+    named = {name: get(options, name) for name in fields if name not in ("extra_body", "timeout")}
+    headers = cast("Mapping[str, Any]", named.get("headers") or {})
+    named["headers"] = {name: value for name, value in headers.items() if name.lower() not in _NOT_SHARED}
+    return {name: value for name, value in named.items() if value}
 
 
 def _with_extra_body(options: Any, extra: dict[str, Any]) -> Any:
@@ -239,7 +269,10 @@ def _watched(session: Session, chunks: Any, first: list[Any], report: Report) ->
         for chunk in itertools.chain(first, chunks):
             _note(session, report, chunk)
             yield chunk
-    except Exception as error:
+    except GeneratorExit:
+        report.left_early = True
+        raise
+    except BaseException as error:
         report.error = type(error).__name__
         raise
     finally:
@@ -252,7 +285,10 @@ async def _awatched(session: Session, chunks: Any, report: Report) -> AsyncItera
         async for chunk in chunks:
             _note(session, report, chunk)
             yield chunk
-    except Exception as error:
+    except GeneratorExit:
+        report.left_early = True
+        raise
+    except BaseException as error:
         report.error = type(error).__name__
         raise
     finally:

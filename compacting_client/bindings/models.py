@@ -122,19 +122,19 @@ def _no_key(provider: _Provider, name: str, why: str) -> ConfigError:
     )
 
 
-def asker(client: Callable[[], Any], home: Home, headers: Mapping[str, Any] | None = None) -> Asker:
-    """Asks the models that a policy names; ``client`` gives the unwrapped client, ``headers`` is what the request has of its own."""
+def asker(client: Callable[[], Any], home: Home, own: Mapping[str, Any] | None = None) -> Asker:
+    """Asks the models that a policy names; ``client`` gives the unwrapped client, ``own`` is what the request has of its own: arguments."""
 
     def ask(by: ByModel, session: Session, answers: list[Answered]) -> Callable[[SummaryRequest], Any]:
         async def awaited(request: SummaryRequest) -> Answered:
-            steps = _steps(_way(client, home, headers, by, session, answers), request)
+            steps = _steps(_way(client, home, own, by, session, answers), request)
             step = next(steps)
             while not isinstance(step, Answered):
                 step = steps.send(await _aoutcome(step))
             return step
 
         def plain(request: SummaryRequest) -> Answered:
-            steps = _steps(_way(client, home, headers, by, session, answers), request)
+            steps = _steps(_way(client, home, own, by, session, answers), request)
             step = next(steps)
             while not isinstance(step, Answered):
                 step = steps.send(_outcome(step))
@@ -169,7 +169,7 @@ def _steps(way: _Way, request: SummaryRequest) -> Generator[Callable[[], Any] | 
 def _way(  # noqa: PLR0917 - made in one place
     client: Callable[[], Any],
     home: Home,
-    headers: Mapping[str, Any] | None,
+    own: Mapping[str, Any] | None,
     by: ByModel,
     session: Session,
     answers: list[Answered],
@@ -178,8 +178,8 @@ def _way(  # noqa: PLR0917 - made in one place
     at_home = provider != home.provider or not home.is_own
     asked = client() if provider == home.provider else _helper(session, provider, str(by.name))
     # another provider is told none of them
-    own = {"extra_headers": headers} if headers and provider == home.provider else {}
-    return _Way(_question(provider, by), asked, model, by.timeout, at_home, session.windows, answers, own)
+    mine = own if own is not None and provider == home.provider else {}
+    return _Way(_question(provider, by), asked, model, by.timeout, at_home, session.windows, answers, mine)
 
 
 class _Way:
@@ -212,7 +212,7 @@ class _Way:
             if left <= 0:  # a thread is not stopped: it has to stop itself
                 return Answered(None, model, error=TimeoutError.__name__)
             words = question.arguments(model, part.prompt, room, left)
-            outcome = yield partial(question.method(self._client), **words, **self._own)
+            outcome = yield partial(question.method(self._client), **question.with_own(words, self._own))
             if isinstance(outcome, Exception):
                 self._learn(outcome, part, room)
                 answer = Answered(None, model, error=type(outcome).__name__)

@@ -21,6 +21,10 @@ _REFUSED, _CALLED, _CUT, _SILENT, _BROKEN = "Refusal", "ToolCall", "Truncated", 
 _OPENAI, _ANTHROPIC, _GEMINI = cast("tuple[Format, Format, Format]", (openai_chat, anthropic_messages, gemini_contents))
 
 
+def _beside(words: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**words, **own}
+
+
 class Question(NamedTuple):
     """How a model of one API is asked.
 
@@ -29,6 +33,7 @@ class Question(NamedTuple):
     ``room``       (model, tokens of the summary, whether it goes to the provider's own host) -> the limit for the answer; 0: none is sent
     ``arguments``  (model, prompt, that limit, seconds) -> its arguments
     ``answer``     (response, model) -> what came back
+    ``with_own``   (those arguments, what the caller's request has of its own) -> both
     """
 
     wire: Format
@@ -36,6 +41,7 @@ class Question(NamedTuple):
     room: Callable[[str, int, bool], int]
     arguments: Callable[[str, str, int, float], Mapping[str, Any]]
     answer: Callable[[Any, str], Answered]
+    with_own: Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]] = _beside
 
 
 def _chat(model: str, prompt: str, room: int, seconds: float) -> Mapping[str, Any]:
@@ -75,6 +81,12 @@ def _generate(model: str, prompt: str, room: int, seconds: float) -> Mapping[str
     if room:
         config["max_output_tokens"] = room
     return {"model": model, "contents": prompt, "config": config}
+
+
+def _with_options(words: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The options of both stand inside of the configuration; the time that is left is the summary's."""
+    config = words["config"]
+    return {**words, "config": {**config, "http_options": {**own, **config["http_options"]}}}
 
 
 def _gemini_room(model: str, tokens: int, at_home: bool) -> int:
@@ -190,4 +202,4 @@ _MISCALLED = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL")
 CHAT = Question(_OPENAI, attrgetter("chat.completions.create"), _openai_room, _chat, _of_chat)
 RESPONSES = Question(_OPENAI, attrgetter("responses.create"), _openai_room, _responses, _of_responses)
 MESSAGES = Question(_ANTHROPIC, attrgetter("messages.create"), _messages_room, _messages, _of_messages)
-GEMINI = Question(_GEMINI, attrgetter("models.generate_content"), _gemini_room, _generate, _of_gemini)
+GEMINI = Question(_GEMINI, attrgetter("models.generate_content"), _gemini_room, _generate, _of_gemini, _with_options)

@@ -151,7 +151,7 @@ def _request(made: Any, own: Callable[..., Any] | None, name: str, session: Sess
         return own(*args, **kwargs) if own is not None else getattr(cls, name)(made, *args, **kwargs)
 
     async def arequest(cast_to: Any, options: Any, *args: Any, **kwargs: Any) -> Any:
-        wire, body, mine = _format_of(options), _body(options), _with_headers(session, made, options)
+        wire, body, mine = _format_of(options), _body(options), _with_own(session, made, options)
         steps = _steps(mine, wire, options, body, made)
         if steps is None:
             return await forward(cast_to, options, *args, **kwargs)
@@ -161,7 +161,7 @@ def _request(made: Any, own: Callable[..., Any] | None, name: str, session: Sess
         )
 
     def request(cast_to: Any, options: Any, *args: Any, **kwargs: Any) -> Any:
-        wire, body, mine = _format_of(options), _body(options), _with_headers(session, made, options)
+        wire, body, mine = _format_of(options), _body(options), _with_own(session, made, options)
         steps = _steps(mine, wire, options, body, made)
         if steps is None:
             return forward(cast_to, options, *args, **kwargs)
@@ -213,19 +213,28 @@ def _headers(options: Any) -> dict[str, Any]:
     return {name: value for name, value in given.items() if not name.lower().startswith("x-stainless")}
 
 
-def _asker(original: Any, headers: Mapping[str, Any] | None = None) -> Asker:
+def _query(options: Any) -> dict[str, Any]:
+    """What one request has in its query, beside its path."""
+    return {**cast("Mapping[str, Any]", options.params)} if isinstance(options.params, Mapping) else {}
+
+
+def _asker(original: Any, own: Mapping[str, Any] | None = None) -> Asker:
     """Asks a copy for summaries: resources that are made on demand are no change of the original."""
-    return models.asker(lambda: copy.copy(original), home(original), headers)
+    return models.asker(lambda: copy.copy(original), home(original), own)
 
 
-def _with_headers(session: Session, made: Any, options: Any) -> Session:
-    """The session, which asks for summaries with the headers of a request: they may say who pays, or who may ask.  But one names the request."""
+def _with_own(session: Session, made: Any, options: Any) -> Session:
+    """The session, which asks for summaries with the headers and the query of a request: they may say who pays, or who may ask.
+
+    But one header names the request.
+    """
     headers = {name: value for name, value in _headers(options).items() if name.lower() != "idempotency-key"}
-    return session.on(_asker(made.__dict__[_ORIGINAL], headers)) if headers else session
+    own = {name: value for name, value in (("extra_headers", headers), ("extra_query", _query(options))) if value}
+    return session.on(_asker(made.__dict__[_ORIGINAL], own)) if own else session
 
 
 def _counting(made: Any, options: Any) -> lifecycle.Counting:
-    """The provider's count of a body, asked with the client that was wrapped, and the headers of the request."""
+    """The provider's count of a body, asked with the client that was wrapped, the headers and the query of the request."""
     original = made.__dict__[_ORIGINAL]
     path, _, query = str(options.url).partition("?")
     headers = _headers(options)
@@ -233,7 +242,8 @@ def _counting(made: Any, options: Any) -> lifecycle.Counting:
     def asked(body: Mapping[str, Any]) -> Any:
         fields = {name: body[name] for name in _COUNTED if name in body}
         where = f"{path}/count_tokens" + (f"?{query}" if query else "")
-        return original.post(where, body=fields, cast_to=object, options={**_PATIENCE, "headers": headers})
+        own = {"headers": headers, "params": _query(options)}
+        return original.post(where, body=fields, cast_to=object, options={**_PATIENCE, **own})
 
     async def acount(body: Mapping[str, Any]) -> Any:
         return (await asked(body))["input_tokens"]

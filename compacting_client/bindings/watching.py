@@ -43,6 +43,7 @@ class _Watch:
     def __init__(self, session: Session, wire: Format | None, report: Report) -> None:
         self._session, self._wire, self._report = session, wire, report
         self._over = self._reads = False
+        self._streams = False  # and not yet read to the end
         self._chunks: Callable[[], Any] = lambda: None
 
     def begin(self, response: Any) -> bool:
@@ -77,6 +78,7 @@ class _Watch:
     def _stream(self, stream: Any) -> None:
         """Watch a stream's own chunks.  The SDKs' stream helpers read the same ones, and share its HTTP response."""
         self._session.reports.attach(stream.response, self._report)
+        self._streams = True
         chunks: Any = self._watched(stream._iterator)
         stream.__dict__["_iterator"] = chunks
         self._chunks = weakref.ref(chunks)  # no cycle: a stream that is dropped is closed at once
@@ -105,9 +107,15 @@ class _Watch:
 
         raw.__dict__["parse"] = aparsed if inspect.iscoroutinefunction(parse) else parsed
 
+    def _ends(self) -> bool:
+        """Whether the request is over now, for the first time; what is left of a stream then, nobody reads."""
+        first, self._over = not self._over, True
+        if first and self._streams and self._report.error is None:
+            self._report.left_early = True
+        return first
+
     def _end(self) -> Any:
-        if not self._over:
-            self._over = True
+        if self._ends():
             finish(self._session, self._report)
 
     def _watched(self, chunks: Any) -> Iterator[Any]:
@@ -115,7 +123,10 @@ class _Watch:
             for chunk in chunks:
                 self._note(chunk)
                 yield chunk
-        except Exception as error:
+            self._streams = False
+        except GeneratorExit:
+            raise
+        except BaseException as error:
             self._report.error = type(error).__name__
             raise
         finally:
@@ -158,8 +169,7 @@ class _AsyncWatch(_Watch):
     READ, CLOSE = "aread", "aclose"
 
     async def _end(self) -> None:
-        if not self._over:
-            self._over = True
+        if self._ends():
             await afinish(self._session, self._report)
 
     async def _watched(self, chunks: Any) -> AsyncIterator[Any]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -167,7 +177,10 @@ class _AsyncWatch(_Watch):
             async for chunk in chunks:
                 self._note(chunk)
                 yield chunk
-        except Exception as error:
+            self._streams = False
+        except GeneratorExit:
+            raise
+        except BaseException as error:
             self._report.error = type(error).__name__
             raise
         finally:

@@ -23,7 +23,7 @@ from compacting_client.core.plan import Plan
 from compacting_client.core.prefix import Found
 from compacting_client.core.recent import Recent
 from compacting_client.core.recognition import Recognition
-from compacting_client.core.resizing import resized
+from compacting_client.core.resizing import in_system, resized
 from compacting_client.core.view import Choice, View, base_pins
 
 __all__ = ["Decides", "Question", "compaction", "shortened", "unchanged", "without_thinking"]
@@ -219,7 +219,7 @@ def _accepted(
     outcome.found = attempt.found
     outcome.before = attempt.found or found or outcome.known.lapsed  # what went by then is told already
     outcome.stripped = yield from sizes_without_thinking(measured, plan)
-    outcome.edited = edited
+    outcome.edited, outcome.in_system = edited, (yield from in_system(measured, plan.edits))
     return True
 
 

@@ -27,6 +27,7 @@ class Outcome:
     ``before``    the remembered entry by which it is told when something went
     ``stripped``  item index -> its tokens after its signed thinking was removed
     ``edited``    item index -> its tokens after it was shortened or extended, with those of an own item before it
+    ``in_system`` the part of that which stands at the end of the system prompt
     ``found``     the remembered entry in force
     ``rejected``  (rules, what was done instead) for each plan that failed its check
     ``summary``   the one that was asked for with this request
@@ -44,6 +45,7 @@ class Outcome:
     before: Found | None = None
     stripped: dict[int, Tokens] = field(default_factory=dict[int, Tokens])
     edited: dict[int, Tokens] = field(default_factory=dict[int, Tokens])
+    in_system: dict[int, Tokens] = field(default_factory=dict[int, Tokens])
     found: Found | None = None
     rejected: list[tuple[tuple[str, ...], str]] = field(default_factory=list[tuple[tuple[str, ...], str]])
     asked: bool = False

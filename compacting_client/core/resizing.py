@@ -12,7 +12,7 @@ from compacting_client.core.effects import Effect
 from compacting_client.core.measure import Measure
 from compacting_client.core.tokens import of_length, units, utf16_length
 
-__all__ = ["resized"]
+__all__ = ["in_system", "resized"]
 
 _SHORT = "."  # stands for a text whose length is known
 
@@ -30,6 +30,15 @@ def resized(measured: Measure, edits: Edits) -> Generator[Effect, Any, dict[int,
             size = yield from measured.sizes_of(weighed(reader, items[index], edit))
         found[index] = size
     measured.resized = edits, found
+    return found
+
+
+def in_system(measured: Measure, edits: Edits) -> Generator[Effect, Any, dict[int, float]]:
+    """The part of `resized` that stands at the end of the system prompt, for the items that it is counted with."""
+    texts = {index: edit.system for index, edit in edits.by_item().items() if edit.system}
+    found: dict[int, float] = {}
+    for index, each in texts.items():
+        found[index] = yield from measured.sizes_of([measured.conversation.reader.own(each)])
     return found
 
 

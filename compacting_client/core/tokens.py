@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
@@ -20,10 +20,13 @@ _SORTED = orjson.OPT_SORT_KEYS
 
 
 def dump(value: Any) -> bytes:
-    """Compact UTF-8 JSON with sorted keys.  Never raises for what a caller may put into a message: odd values count by their `repr`."""
+    """Compact UTF-8 JSON with sorted keys.  Never raises for what a caller may put into a message: odd values count by their `repr`.
+
+    Fields whose value is a sentinel of an SDK are no data: the SDKs leave them out too.
+    """
     try:
         return orjson.dumps(value, _plain, _SORTED)
-    except (TypeError, ValueError, RecursionError):  # keys that are no text, lone surrogates, large integers, cycles
+    except (TypeError, ValueError, RecursionError):  # sentinels, other keys than text, lone surrogates, large integers
         return _dump_slowly(value)
 
 
@@ -35,13 +38,27 @@ def dump_all(values: Sequence[Any]) -> bytes:
         return b",".join(map(dump, values))
 
 
+def _is_sentinel(value: Any) -> bool:
+    return type(value).__name__ in ("NotGiven", "Omit")
+
+
+def _given(value: Any) -> Any:
+    """A value without the fields that are not given; elsewhere a sentinel is null."""
+    if isinstance(value, dict):
+        fields = cast("dict[Any, Any]", value)
+        return {name: _given(each) for name, each in fields.items() if not _is_sentinel(each)}
+    if isinstance(value, (list, tuple)):
+        return [_given(each) for each in cast("Sequence[Any]", value)]
+    return None if _is_sentinel(value) else value
+
+
 def _plain(value: Any) -> Any:
     """A typed object as the SDK would send it."""
     model_dump = getattr(value, "model_dump", None)
     if callable(model_dump):
         return model_dump(mode="json", by_alias=True, exclude_none=True)
-    if type(value).__name__ in ("NotGiven", "Omit"):  # an SDK's sentinel is no data
-        return None
+    if _is_sentinel(value):
+        raise TypeError("no data")  # here nobody can say which field to leave out
     if isinstance(value, (set, frozenset)):
         return sorted(map(repr, value))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
     return repr(value)
@@ -49,6 +66,7 @@ def _plain(value: Any) -> Any:
 
 def _dump_slowly(value: Any) -> bytes:
     with suppress(TypeError, ValueError, RecursionError):
+        value = _given(value)
         return orjson.dumps(value, _plain, _SORTED | orjson.OPT_NON_STR_KEYS)
     for ordered in (True, False):
         try:

@@ -85,11 +85,11 @@ def emptied(item: Mapping[str, Any], numbers: AbstractSet[int]) -> dict[str, Any
 def asked(answer: Any) -> list[Asked]:
     """From a completion, a chunk, or their JSON; a custom tool's input is its arguments."""
     found: list[Asked] = []
-    for number, choice in enumerate(get(answer, "choices") or ()):
+    for choice in get(answer, "choices") or ():
         message, delta = get(choice, "message"), get(choice, "delta")
         for each in get(message or delta, "tool_calls") or ():
             function = get(each, "function") or get(each, "custom")
             arguments = get(function, "arguments") or get(function, "input")
-            slot = None if message is not None else (number, get(each, "index") or 0)
+            slot = None if message is not None else (get(choice, "index") or 0, get(each, "index") or 0)
             found.append(Asked(get(each, "id"), get(function, "name"), arguments, slot))
     return found

@@ -11,17 +11,15 @@ from time import monotonic
 from compacting_client.core.claims import Claimed
 from compacting_client.core.prefix import MARK, Entry
 from compacting_client.memory.base import KEPT_ENTRIES
+from compacting_client.memory.lately import Lately
 from compacting_client.validation import whole_number
 
 __all__ = ["InProcess"]
 
 _MARKS = 8  # of inserted texts, for each conversation: a new summary leaves the mark of the old one behind
-
-
-@dataclass(slots=True)
-class _Kept:
-    entry: Entry
-    uses: int = 0
+_ENTRIES = (
+    10  # for each conversation, on average: openings are shared by branches, and by conversations that begin alike
+)
 
 
 @dataclass(slots=True)
@@ -34,15 +32,19 @@ class _Held:
 
 
 class InProcess:
-    """Remembers up to `max_conversations` (int >= 1), the least recently used going first.  Thread-safe.  Raises ConfigError."""
+    """Remembers up to `max_conversations` (int >= 1), the least recently used going first.  Thread-safe.  Raises ConfigError.
+
+    Conversations that open alike are one here, with KEPT_ENTRIES at most; all entries together are ten times `max_conversations` at most, or
+    KEPT_ENTRIES where that is more.
+    """
 
     blocking = False
     shared = False
 
     def __init__(self, max_conversations: int = 1000) -> None:
         self._limit = whole_number("max_conversations", max_conversations, at_least=1)
-        self._kept: OrderedDict[str, list[_Kept]] = OrderedDict()
-        self._marks: OrderedDict[str, list[_Kept]] = OrderedDict()
+        self._kept = Lately(self._limit, max(_ENTRIES * self._limit, KEPT_ENTRIES))
+        self._marks = Lately(_MARKS * self._limit, _MARKS * self._limit)
         self._claims: OrderedDict[tuple[str, str], _Held] = OrderedDict()
         self._lock = Lock()
 
@@ -55,34 +57,19 @@ class InProcess:
     def recall(self, key: str) -> list[tuple[Entry, int]]:
         """The entries of a conversation, the one used last first."""
         with self._lock:
-            place = self._place(key)
-            if key not in place:
-                return []
-            place.move_to_end(key)
-            return [(kept.entry, kept.uses) for kept in place[key]]
+            return self._place(key).recall(key)
 
     def remember(self, key: str, entry: Entry, replaces: Entry | None = None) -> None:
         """Add an entry in front of the others."""
-        is_mark = entry.policy == MARK
-        place, most = (self._marks, _MARKS * self._limit) if is_mark else (self._kept, self._limit)
         with self._lock:
-            others = [kept for kept in place.get(key, ()) if kept.entry not in (entry, replaces)]
-            place[key] = [_Kept(entry), *others][:KEPT_ENTRIES]
-            place.move_to_end(key)
-            while len(place) > most:
-                place.popitem(last=False)
+            (self._marks if entry.policy == MARK else self._kept).remember(key, entry, replaces)
 
     def reuse(self, key: str, entry: Entry) -> None:
         """Count one more use, and put it in front."""
         with self._lock:
-            kept = self._place(key).get(key, [])
-            for index, each in enumerate(kept):
-                if each.entry == entry:
-                    each.uses += 1
-                    kept.insert(0, kept.pop(index))
-                    break
+            self._place(key).reuse(key, entry)
 
-    def _place(self, key: str) -> OrderedDict[str, list[_Kept]]:
+    def _place(self, key: str) -> Lately:
         return self._marks if key in self._marks else self._kept
 
     def forget(self, key: str | None = None) -> None:
@@ -93,7 +80,7 @@ class InProcess:
                 self._marks.clear()
                 self._claims.clear()
                 return
-            self._place(key).pop(key, None)
+            self._place(key).forget(key)
             for claim in [claim for claim in self._claims if claim[0] == key]:
                 del self._claims[claim]
 

@@ -77,6 +77,10 @@ class Policy:
         yield from ()  # a generator, as that of a policy which has to ask
         return {}
 
+    def reuses(self, tool: str) -> bool:  # noqa: ARG002 - as above
+        """Whether `known` would give results of this tool."""
+        return False
+
     @property
     def is_async(self) -> bool:
         """Whether it can only be asked on an async client."""

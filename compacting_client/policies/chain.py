@@ -87,6 +87,10 @@ class Chain(Policy):
             found.update((yield from policy.known(conversation)))
         return found
 
+    def reuses(self, tool: str) -> bool:
+        """Whether one of them does."""
+        return any(policy.reuses(tool) for policy in self._policies)
+
     @property
     def is_async(self) -> bool:
         """Whether one of them is."""

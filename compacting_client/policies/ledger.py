@@ -116,9 +116,12 @@ class Ledger(Policy):
         """The last good result of each call of the run whose tool `reuse_results` names."""
         if not self.reuse_results:
             return {}
-        names = ("*",) if self.reuse_results is True else tuple(self.reuse_results)
         found = yield from self._facts(conversation, run_of(conversation))
-        return known(conversation, [each for each in found if isinstance(each, Fact) and matches(each.tool, names)])
+        return known(conversation, [each for each in found if isinstance(each, Fact) and self.reuses(each.tool)])
+
+    def reuses(self, tool: str) -> bool:
+        """Whether `reuse_results` names it."""
+        return self.reuse_results if isinstance(self.reuse_results, bool) else matches(tool, tuple(self.reuse_results))
 
     def _over(self, view: View) -> bool:
         return self.max_tokens is not None and view.exceeds(self.max_tokens)

@@ -130,7 +130,8 @@ class Provider:
             self._script.append(reply)
 
     def _respond(self, method: str, path: str, headers: dict[str, str], raw: bytes) -> Answer:
-        request = Recorded(path, headers, _object(raw))
+        path, _, query = path.partition("?")
+        request = Recorded(path, headers, _object(raw), query=query)
         if method != "POST":
             return _unknown(method, path)
         with self._lock:

@@ -54,7 +54,7 @@ class Failure:
 class Recorded:
     """One POST that arrived, refused ones too.
 
-    path: without the query.  headers: names in lower case.  body: the JSON object; {} where it was none.
+    path: without the query.  query: as sent, without the "?".  headers: names in lower case.  body: the JSON object; {} where it was none.
     status: the HTTP status it was answered with; 0 while it is being answered.
     refusal: the rule it broke (`rule`, `where`, `message`), None where it broke none; a scripted Failure is no refusal.
     """
@@ -64,6 +64,7 @@ class Recorded:
     body: dict[str, Any]
     status: int = 0
     refusal: Violation | None = None
+    query: str = ""
 
 
 Part: TypeAlias = "str | ToolCall | Thinking"

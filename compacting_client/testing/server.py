@@ -88,7 +88,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def _serve(self) -> None:
         body = self.rfile.read(int(self.headers.get("content-length") or 0))
         headers = {name.lower(): value for name, value in self.headers.items()}
-        answer = cast("LoopbackServer", self.server).respond(self.command, self.path.partition("?")[0], headers, body)
+        answer = cast("LoopbackServer", self.server).respond(self.command, self.path, headers, body)
         if isinstance(answer.content, dict):
             content = json.dumps(answer.content).encode()
             self._head(answer, {"content-type": "application/json", "content-length": str(len(content))})

@@ -28,7 +28,7 @@ from tests.bindings.support import (
 KEYS = [
     *("request_id", "api", "model", "policy", "trigger", "reason", "changed", "fits"),
     *("tokens_before", "tokens_after", "tokens_overhead", "messages_before", "messages_after", "duration_ms", "error"),
-    *("truncated", "usage", "savings", "summary_usage", "dropped", "replaced", "reused"),
+    *("truncated", "left_early", "usage", "savings", "summary_usage", "dropped", "replaced", "reused"),
 ]
 
 

@@ -14,6 +14,8 @@ from google import genai
 from google.genai import types
 
 from compacting_client import Chain, ConfigError, ContentReused, DropOldest, Ledger, compacting, control
+from compacting_client.answers import Answer
+from compacting_client.formats import openai_chat
 from compacting_client.testing import EventCapture, Provider, ToolCall
 from tests.bindings.support import CLAUDE, GPT
 
@@ -113,6 +115,36 @@ def test_streams_and_raw_responses_of_openai(provider: Provider, chat: openai.Op
     assert {call: each.content for call, each in control(client).reusable(response).items()} == {"again": "Ada"}
 
 
+def test_what_a_stream_helper_of_openai_makes_of_its_stream(provider: Provider, chat: openai.OpenAI) -> None:
+    """The object of `get_final_completion()`, beside another stream with the same calls, and by a copy; a chunk of it has none."""
+    client: Any = compacting(chat, REUSE)
+    request: Json = {"model": GPT, "tools": [TOOL]}
+    finals, open_, chunks = list[Any](), list[Any](), list[Any]()
+    for name in ("Ada", "Bob"):
+        provider.reply(ToolCall("look_up", {"id": 1}, id="again"), ToolCall("look_up", {"id": 2}, id="new"))
+        with client.chat.completions.stream(**request, messages=run_so_far(hop("a", name))) as stream:
+            chunks += [event.chunk for event in stream if event.type == "chunk"]
+            finals.append(stream.get_final_completion())
+            open_.append(stream)
+    for final, name in zip(finals, ("Ada", "Bob"), strict=True):
+        for value in (final, final.model_copy(), final.model_dump()):
+            found = control(client).reusable(value)
+            assert {call: each.content for call, each in found.items()} == {"again": name}
+    assert [control(client).reusable(each) for each in chunks] == [{}] * len(chunks)
+    other = finals[0].model_copy(update={"id": "another"})
+    assert control(client).reusable(other) == {}
+
+
+def test_each_choice_of_a_stream_has_its_own_calls() -> None:
+    """Pieces are put together by the choice that they say, not by where they stand in their chunk."""
+    whole = Answer({})
+    for choice, pieces in ((0, ('{"id"', ": 1}")), (1, ('{"id"', ": 2}"))):
+        for piece in pieces:
+            call = {"index": 0, "id": f"c{choice}", "function": {"name": "look_up", "arguments": piece}}
+            whole.add(openai_chat, {"choices": [{"index": choice, "delta": {"tool_calls": [call]}}]})
+    assert [(call, arguments) for call, _, arguments in whole.calls()] == [("c0", '{"id": 1}'), ("c1", '{"id": 2}')]
+
+
 def claude_run(content: str) -> list[Json]:
     """A question and a hop, as Anthropic's messages."""
     return [
@@ -145,6 +177,19 @@ def test_messages_and_streams_of_anthropic(provider: Provider, claude: anthropic
     else:
         response = client.messages.with_raw_response.create(**request)
     assert {call: each.content for call, each in control(client).reusable(response).items()} == {"toolu_3": "Ada"}
+
+
+def test_what_a_stream_helper_of_anthropic_makes_of_its_stream(provider: Provider, claude: anthropic.Anthropic) -> None:
+    """The object of `get_final_message()`; the event that begins its message has none of its calls."""
+    client: Any = compacting(claude, REUSE)
+    provider.reply(ToolCall("look_up", {"id": 2}, id="toolu_2"), ToolCall("look_up", {"id": 1}, id="toolu_3"))
+    tool = {"name": "look_up", "input_schema": {"type": "object"}}
+    request: Json = {"model": CLAUDE, "max_tokens": 100, "messages": claude_run("Ada"), "tools": [tool]}
+    with client.messages.stream(**request) as stream:
+        events = list(stream)
+        final = stream.get_final_message()
+    assert {call: each.content for call, each in control(client).reusable(final).items()} == {"toolu_3": "Ada"}
+    assert {len(control(client).reusable(event)) for event in events} == {0}
 
 
 def test_failures_that_anthropic_marks_are_not_reused(provider: Provider, claude: anthropic.Anthropic) -> None:
@@ -290,6 +335,45 @@ def test_what_is_no_function_is_refused(chat: openai.OpenAI) -> None:
     for value in (None, 5, "look_up"):
         with pytest.raises(ConfigError, match="reusing"):
             handle.reusing(value)
+
+
+def test_a_lambda_needs_a_name(provider: Provider, chat: openai.OpenAI) -> None:
+    """No call of a model is of a tool "<lambda>": without `name=` nothing could ever be found; with it, it is."""
+    client = compacting(chat, REUSE)
+    with pytest.raises(ConfigError, match="name="):
+        control(client).reusing(lambda **given: str(given))
+    tool = control(client).reusing(lambda **given: f"ran {given}", name="look_up")
+    ask(client, run_so_far(hop("a", "Ada")))
+    assert tool(id=1) == "Ada"
+
+
+def test_a_tool_that_the_policy_does_not_reuse_is_warned_of(
+    provider: Provider, chat: openai.OpenAI, caplog: pytest.LogCaptureFixture
+) -> None:
+    """When it is wrapped: another policy, and another tool; not an error, as a later policy may name it, and then it answers."""
+    client = compacting(chat, Ledger())
+    tools: list[Any] = []
+
+    def look_up(**given: int) -> str:
+        return f"ran {given}"
+
+    def wrapped(handle: Any, **options: Any) -> list[str]:
+        caplog.clear()
+        tools.append(handle.reusing(look_up, **options))
+        return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+
+    with caplog.at_level(logging.WARNING, logger="compacting_client"):
+        (said,) = wrapped(control(client))
+        assert said.startswith("reusing.never tool='look_up' policy='Ledger'")
+        assert len(wrapped(control(compacting(chat, False)))) == 1
+        named = Chain(Ledger(reuse_results=["look_*"]), DropOldest(10_000))
+        assert len(wrapped(control(compacting(chat, named)), name="status")) == 1
+        assert wrapped(control(compacting(chat, named))) == []
+        assert wrapped(control(compacting(chat, Ledger(reuse_results=True)))) == []
+        with control(client).using(named):
+            assert wrapped(control(client)) == []
+            ask(client, run_so_far(hop("a", "Ada")))
+            assert tools[0](id=1) == "Ada"
 
 
 def test_the_tool_runner_of_anthropic(provider: Provider, claude: anthropic.Anthropic) -> None:

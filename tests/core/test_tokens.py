@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compacting_client.core.tokens import dump, estimate
+from compacting_client.core.tokens import dump, dump_all, estimate
 from compacting_client.formats import anthropic_messages, media, openai_chat
 
 plain = st.fixed_dictionaries({"role": st.sampled_from(["user", "assistant"]), "content": st.text()})
@@ -27,6 +27,20 @@ def test_the_estimate_is_that_of_ctx_compact(message: dict) -> None:
 def test_odd_values_are_counted_and_never_raise(value: dict) -> None:
     """Lone surrogates, huge integers, objects and bytes cost something and raise nothing."""
     assert estimate({"role": "user", "content": value}) > 5
+
+
+def test_a_field_that_is_not_given_is_no_part_of_the_json() -> None:
+    """The SDKs leave it out; whatever else is odd in the value, and in a list, where it is null, nothing is lost."""
+    omit, not_given = type("Omit", (), {})(), type("NotGiven", (), {})()
+    block = {"type": "text", "text": "x", "citations": omit, "cache_control": not_given}
+    assert dump(block) == dump({"type": "text", "text": "x"})
+    assert dump({"content": [block], "name": omit}) == dump({"content": [{"type": "text", "text": "x"}]})
+    assert dump_all([block, {"a": 1.5}]) == dump_all([{"type": "text", "text": "x"}, {"a": 1.5}])
+    assert dump({"a": "\ud800", "b": omit}) == dump({"a": "\ud800"})
+    assert dump([omit]) == b"[null]"
+    cycle: dict = {"a": omit}
+    cycle["self"] = cycle
+    assert estimate(cycle) > 0
 
 
 def test_a_cycle_is_counted() -> None:

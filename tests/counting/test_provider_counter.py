@@ -134,3 +134,19 @@ def test_bedrock_has_no_such_call() -> None:
     client = AnthropicBedrock(aws_region="eu-west-1", aws_access_key="a", aws_secret_key="b")
     with pytest.raises(ConfigError, match='counter="provider"'):
         compacting(client, 400, counter="provider")
+
+
+@each_api
+def test_a_count_has_what_its_request_has_of_its_own(api: str, counting_provider: MakeProvider) -> None:
+    """Headers, and at Anthropic the query: a gateway lets nobody in, or bills nobody, without them."""
+    provider, body = counting_provider(api), talk(api, "English", 4)
+    headers = {"x-tenant": "7"}
+    if api == CLAUDE:
+        body |= {"extra_headers": headers, "extra_query": {"tenant": "seven"}}
+    else:
+        body["config"] = {**body.get("config", {}), "http_options": {"headers": headers}}
+    with client_of(provider, api) as plain:
+        called(compacting(plain, DropOldest(10), counter="provider"), api, "sync", body)
+    counted, *_ = counts(provider)
+    assert counted.headers["x-tenant"] == "7"
+    assert counted.query == ("tenant=seven" if api == CLAUDE else "")

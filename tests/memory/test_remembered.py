@@ -217,6 +217,46 @@ def test_the_entries_used_last_are_kept() -> None:
     assert len(store) == 0
 
 
+def test_all_entries_together_are_bounded() -> None:
+    """Ten for each conversation on average, whichever openings they have; of all of them the one used longest ago goes."""
+    store = memory.InProcess(max_conversations=50)
+    store.remember("old", entry(0))
+    store.remember("old", entry(1))
+    for number in range(249):
+        for key in "ab":
+            store.remember(key, entry(number))
+    store.reuse("old", entry(0))
+    store.remember("c", entry(0))
+    assert store.recall("old") == [(entry(0), 1)]
+    for number in range(200):
+        store.remember("c", entry(number))
+        assert sum(len(store.recall(key)) for key in ("old", *"abc")) == 500
+    lengths = {key: [found.length for found, _ in store.recall(key)] for key in ("old", *"abc")}
+    assert lengths == {"old": [0], "a": [*range(248, 99, -1)], "b": [*range(248, 98, -1)], "c": [*range(199, -1, -1)]}
+    for number in range(300):
+        store.remember(f"d{number}", entry(number))
+    assert len(store) == 50
+    assert store.recall("old") == []
+
+
+def test_what_is_forgotten_or_replaced_takes_no_place() -> None:
+    """Entries that went count no more: those that stay are not pushed out by them."""
+    store = memory.InProcess(max_conversations=30)
+    store.remember("a", entry(0))
+    for number in range(1, 400):
+        store.remember("b", entry(number), entry(number - 1))
+    for number in range(400):
+        store.remember("c", entry(number % 200))
+        if number == 199:
+            store.forget("c")
+    assert store.recall("a") == [(entry(0), 0)]
+    assert len(store.recall("c")) == 200
+    store.forget()
+    for number in range(256):
+        store.remember("a", entry(number))
+    assert len(store.recall("a")) == 256
+
+
 @pytest.mark.parametrize("value", [0, -1, True, 1.5, "9", None])
 def test_a_wrong_limit_is_refused(value: Any) -> None:
     """The error names the field."""

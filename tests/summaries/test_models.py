@@ -1,6 +1,7 @@
 """Which model is asked for a summary, with which client, in which words."""
 
 import asyncio
+import copy
 import sys
 import threading
 import time
@@ -12,6 +13,7 @@ import anthropic
 import openai
 import pytest
 from google import genai
+from google.genai import types
 
 from compacting_client import Chain, ConfigError, DropOldest, Summarize, compacting, control
 from compacting_client.testing import Failure, Provider, Recorded
@@ -392,29 +394,77 @@ OWN = {"x-tenant": "7", "Authorization": "Bearer seven", "Idempotency-Key": "onc
 
 
 def with_headers(name: str) -> Sdk:
-    """An SDK whose requests have headers of their own."""
+    """An SDK whose requests have headers and a query of their own."""
 
     def call(client: Any, items: list[Any]) -> Any:
+        own: dict[str, Any] = {"extra_headers": OWN, "extra_query": {"tenant": "seven"}}
         if name == "openai":
-            return client.chat.completions.create(model="gpt-5-mini", messages=items, extra_headers=OWN)
-        return client.messages.create(model="claude-sonnet-4-6", max_tokens=50, messages=items, extra_headers=OWN)
+            return client.chat.completions.create(model="gpt-5-mini", messages=items, **own)
+        return client.messages.create(model="claude-sonnet-4-6", max_tokens=50, messages=items, **own)
 
     return replace(SDK[name], call=call)
 
 
 @both
 @pytest.mark.parametrize("name", ["openai", "anthropic"])
-def test_a_summary_is_asked_with_the_headers_of_its_request(provider: Provider, name: str, awaited: bool) -> None:
+def test_a_summary_is_asked_with_the_headers_and_the_query_of_its_request(
+    provider: Provider, name: str, awaited: bool
+) -> None:
     """They may say who pays, or who may ask; but not the one that tells this request from others."""
     sdk = with_headers(name)
     send(sdk, compacting((sdk.aclient if awaited else sdk.client)(provider), Summarize()), awaited)
-    headers = summary_call(provider).headers
-    assert (headers["x-tenant"], headers["authorization"]) == ("7", "Bearer seven")
-    assert headers.get("idempotency-key") != "once"
+    asked = summary_call(provider)
+    assert (asked.headers["x-tenant"], asked.headers["authorization"]) == ("7", "Bearer seven")
+    assert asked.headers.get("idempotency-key") != "once"
+    assert "tenant=seven" in asked.query
+    assert "tenant=seven" in provider.requests[-1].query
 
 
 @both
-def test_another_provider_is_not_told_the_headers_of_a_request(
+@pytest.mark.parametrize("typed", [False, True], ids=["a dict", "typed"])
+def test_a_summary_of_gemini_is_asked_with_the_options_of_its_request(
+    provider: Provider, typed: bool, awaited: bool
+) -> None:
+    """Headers and place, but neither its body nor its time; another request has none of them, and the caller's options are as they were."""
+    options: Any = {
+        "headers": dict(OWN),
+        "timeout": 70_000,
+        "extra_body": {"labels": {"of": "it"}},
+        "api_version": "v9",
+    }
+    given = types.HttpOptions(**options) if typed else options
+    before = copy.deepcopy(given)
+
+    def call(client: Any, items: list[Any]) -> Any:
+        config = {"http_options": given}
+        return client.models.generate_content(model="gemini-2.5-flash", contents=items, config=config)
+
+    sdk = SDK["google"]
+    client = compacting((sdk.aclient if awaited else sdk.client)(provider), Summarize())
+    send(replace(sdk, call=call), client, awaited)
+    asked, whole = summary_call(provider), provider.requests[-1]
+    assert (asked.headers["x-tenant"], asked.headers["authorization"]) == ("7", "Bearer seven")
+    assert asked.headers.get("idempotency-key") != "once"
+    assert asked.path.startswith("/v9/")
+    assert (whole.headers["x-server-timeout"], asked.headers["x-server-timeout"]) == ("70", "30")
+    assert ("labels" in whole.body, "labels" in asked.body) == (True, False)
+    assert given == before
+
+
+def test_the_next_request_of_gemini_has_nothing_of_the_one_before(provider: Provider) -> None:
+    """Options are those of one request, not of the client."""
+    sdk = SDK["google"]
+    client = compacting(sdk.client(provider), Summarize())
+    for number, options in enumerate(({"headers": OWN}, None)):
+        items = [sdk.user(f"{number}"), *long_history(sdk)]
+        client.models.generate_content(model="gemini-2.5-flash", contents=items, config={"http_options": options})
+    client.close()
+    first, second = (request.headers for request in provider.requests if is_summary_call(request))
+    assert ("x-tenant" in first, "x-tenant" in second) == (True, False)
+
+
+@both
+def test_another_provider_is_told_nothing_of_the_request(
     monkeypatch: pytest.MonkeyPatch, provider: Provider, awaited: bool
 ) -> None:
     """They hold keys of the first one."""
@@ -422,9 +472,9 @@ def test_another_provider_is_not_told_the_headers_of_a_request(
     monkeypatch.delenv("OPENAI_BASE_URL")
     client = compacting(client_of("openai", provider, awaited=awaited), Summarize("claude-haiku-4-5"))
     send(with_headers("openai"), client, awaited)
-    headers = summary_call(provider).headers
-    assert "x-tenant" not in headers
-    assert "seven" not in str(headers)
+    asked = summary_call(provider)
+    assert "x-tenant" not in asked.headers
+    assert "seven" not in str(asked)
 
 
 def test_what_a_first_try_took_is_told_where_a_later_part_of_it_was_too_long() -> None:

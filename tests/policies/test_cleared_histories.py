@@ -1,45 +1,36 @@
 """ClearToolResults over random, recorded and growing histories, on all three APIs, before the independent judge."""
 
-import copy
 from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.stability import measured
 from compacting_client import Chain, ClearToolResults, DropOldest, Policy, memory
-from compacting_client.formats import anthropic_messages, gemini_contents, openai_chat
+from compacting_client.formats import openai_chat
 from compacting_client.session import Session
-from tests.driving import Body, found, history_of, leave, requests_of, session
-from tests.holding import (
-    assert_question_is_there,
-    assert_sound,
-    counted,
-    every_body,
-    grows,
-    holds,
-    in_chat,
-    in_gemini,
-    native,
+from tests.driving import Body, history_of, leave, session
+from tests.holding import assert_question_is_there, assert_sound, in_chat, in_gemini
+from tests.policies.histories import (
+    BINDING,
+    MANUAL,
+    SHAPES,
+    WIRES,
+    chat_grows,
+    common,
+    is_sound,
+    keeps_its_prefix,
+    native_grows,
+    never_raises,
+    recorded_bodies_hold,
 )
 from tests.policies.test_clear_tool_results import hop
 from tests.shared import long_conversations, params
-from tests.strategies import chats, odd_chats, to_anthropic, to_chat, to_gemini
+from tests.strategies import chats, odd_chats
 
-SHAPES: dict[str, Any] = {
-    "chat": (openai_chat, to_chat),
-    "anthropic": (anthropic_messages, to_anthropic),
-    "binding": (anthropic_messages, lambda messages: {**to_anthropic(messages), **BINDING}),
-    "gemini": (gemini_contents, to_gemini),
-    "gemini, the other spelling": (gemini_contents, partial(to_gemini, snake=True)),
-}
-WIRES: dict[str, Any] = {wire.API: wire for wire in (openai_chat, anthropic_messages, gemini_contents)}
-MANUAL: dict[str, Any] = {"thinking": {"type": "enabled", "budget_tokens": 1000}}
-BINDING: dict[str, Any] = {"model": "claude-opus-5-1", "thinking": {"type": "adaptive"}}
 each_shape = pytest.mark.parametrize("shape", SHAPES)
-common = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 alone = st.builds(
     ClearToolResults,
@@ -82,12 +73,7 @@ def check(wire: Any, body: Body, sent: Body, report: Any) -> None:
 @given(history=chats(), policy=policies)
 def test_every_request_is_sound(shape: str, history: list, policy: Policy) -> None:
     """The judge finds nothing new, nothing gets larger, the last item is the caller's own, the account adds up, the caller's data is unchanged."""
-    wire, to_body = SHAPES[shape]
-    body = to_body(history)
-    before = copy.deepcopy(body)
-    sent, report = leave(session(policy), wire, body)
-    assert body == before
-    check(wire, body, sent, report)
+    is_sound(SHAPES[shape], history, policy, check)
 
 
 @each_shape
@@ -111,24 +97,14 @@ def test_only_older_results_change(shape: str, history: list, policy: ClearToolR
 @given(history=chats(late_systems=False), policy=policies)
 def test_a_growing_history_keeps_its_prefix(shape: str, history: list, policy: Policy) -> None:
     """At every request of a conversation; between the steps what is sent begins as the request before did."""
-    wire, to_body = SHAPES[shape]
-    state, last = session(policy), list[Any]()
-    for begun in requests_of(history):
-        body = to_body(begun)
-        sent, report = leave(state, wire, body)
-        check(wire, body, sent, report)
-        if report.trigger is None:
-            assert history_of(sent)[: len(last)] == last
-        last = copy.deepcopy(history_of(sent))
+    keeps_its_prefix(SHAPES[shape], history, policy, check)
 
 
 @common
 @given(history=odd_chats(), policy=policies)
 def test_odd_histories_never_raise(history: list, policy: Policy) -> None:
     """Results without calls, calls without results and the like are left, or cleared as any other."""
-    body = to_chat(history)
-    sent, _ = leave(session(policy), openai_chat, body)
-    assert not found("openai-chat", sent, body)
+    never_raises(history, policy)
 
 
 def long_loop(words: int) -> list[Any]:
@@ -178,34 +154,27 @@ each_policy = pytest.mark.parametrize("name", ["steps", "none", "budget", "tight
 @pytest.mark.parametrize("api", WIRES)
 def test_every_recorded_body_stays_acceptable(api: str, name: str) -> None:
     """A body that was really sent leaves with its question, and with nothing that the provider would newly refuse."""
-    for body, flavor in every_body(api):
-        holds(WIRES[api], body, policy_of(name, counted(WIRES[api], body)), flavor)
+    recorded_bodies_hold(api, partial(policy_of, name))
 
 
 @each_policy
 @pytest.mark.parametrize("record", params(long_conversations, "openai_shaped")[::9])
 def test_long_conversations_grow(record: dict, name: str) -> None:
     """A long conversation, sent whole at each of its turns, stays acceptable."""
-    body = in_chat(record)
-    grows(openai_chat, body, policy_of(name, counted(openai_chat, body)), step=4)
+    chat_grows(record, partial(policy_of, name), step=4)
 
 
 @each_policy
 @pytest.mark.parametrize("record", params(long_conversations, "anthropic_native")[2:3])
 def test_long_conversations_with_signed_thinking_grow(record: dict, name: str) -> None:
     """The same in Anthropic's shape, on a model that binds thinking."""
-    body = native(record, **BINDING)
-    assert any(
-        report.replaced
-        for report in grows(anthropic_messages, body, policy_of(name, counted(anthropic_messages, body)))
-    )
+    assert any(report.replaced for report in native_grows(record, partial(policy_of, name), **BINDING))
 
 
 @pytest.mark.parametrize("record", params(long_conversations, "anthropic_native")[2:3])
 def test_an_open_thinking_loop_is_left_alone(record: dict) -> None:
     """Where thinking binds and has to open the loop, nothing new is cleared before the loop is over."""
-    body = native(record, **BINDING | MANUAL)
-    reports = grows(anthropic_messages, body, ClearToolResults(0))
+    reports = native_grows(record, lambda _: ClearToolResults(0), **BINDING | MANUAL)
     waited = [report for report in reports if report.reason == "open thinking loop"]
     assert waited
     assert not any(report.trigger for report in waited)
@@ -217,8 +186,7 @@ def test_an_open_thinking_loop_is_left_alone(record: dict) -> None:
 @pytest.mark.parametrize("record", params(long_conversations, "openai_shaped"))
 def test_every_long_conversation_at_every_prefix(record: dict, shape: Any, name: str) -> None:
     """Every prefix of every long conversation, in both shapes."""
-    wire, body = (openai_chat if shape is in_chat else gemini_contents), shape(record)
-    grows(wire, body, policy_of(name, counted(wire, body)))
+    chat_grows(record, partial(policy_of, name), shape=shape)
 
 
 @pytest.mark.full
@@ -227,5 +195,4 @@ def test_every_long_conversation_at_every_prefix(record: dict, shape: Any, name:
 @pytest.mark.parametrize("record", params(long_conversations, "anthropic_native"))
 def test_every_long_native_conversation(record: dict, fields: dict, name: str) -> None:
     """Every prefix in Anthropic's shape: with thinking `enabled` on the recorded model, and both ways on one that binds it."""
-    body = native(record, **fields)
-    grows(anthropic_messages, body, policy_of(name, counted(anthropic_messages, body)))
+    native_grows(record, partial(policy_of, name), **fields)

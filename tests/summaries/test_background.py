@@ -316,6 +316,41 @@ def test_what_is_forgotten_is_not_used_when_it_is_made(sdk: Sdk, awaited: bool, 
         assert len(slow.asked) == 2
 
 
+@pytest.mark.parametrize("one", [False, True], ids=["all", "one"])
+async def test_forgetting_in_a_thread_beside_a_running_loop(tmp_path: Path, one: bool) -> None:
+    """As an async client with a store that blocks does: what is under way is cancelled in its own loop, and never used."""
+    asked, ended = list[str](), list[str]()
+    begun = asyncio.Event()
+
+    async def writes(request: Any) -> str:
+        asked.append(request.prompt)
+        begun.set()
+        try:
+            await asyncio.sleep(60 if len(asked) == 1 else 0)
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+        return "They keep a log."
+
+    policy = Summarize(summarizer=writes, max_messages=20, keep_recent=4, background=True, timeout=60)
+    with Provider() as provider:
+        inner = openai.AsyncOpenAI(base_url=provider.openai_url, api_key="k")
+        async with compacting(inner, policy, memory=memory.File(tmp_path / "memory.db")) as client:
+            call: Any = client.chat.completions.create
+            await call(model="m", messages=talk(9))
+            await asyncio.wait_for(begun.wait(), 10)
+            await asyncio.to_thread(control(client).forget, talk(9) if one else None)
+            for _ in range(100):
+                if ended:
+                    break
+                await asyncio.sleep(0.05)
+            assert ended == ["cancelled"]
+            reports = [control(client).report_for(await call(model="m", messages=talk(9)))]
+            assert reports[0] is not None
+            assert reports[0].summary is None
+    assert len(asked) <= 2
+
+
 def test_closing_a_sync_client_lets_its_threads_end() -> None:
     """One that is nearly done is over when `close()` returns; one that is not is left to itself."""
 

@@ -6,14 +6,15 @@ import asyncio
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
+from typing import Any
 
-from compacting_client.core.effects import Beside, Summarise
+from compacting_client.core.effects import Begun, Beside, Effect
 from compacting_client.core.summaries import Summarised
 from compacting_client.summarizers import AsyncCall, Attempts, Call
 
-__all__ = ["Background"]
+__all__ = ["Background", "adriven", "driven"]
 
 _CONVERSATIONS, _EACH = 1_000, 100
 """So many are held at most; conversations that open alike share what is held for each."""
@@ -46,7 +47,7 @@ class Background:
         self._lock = threading.Lock()
 
     def look(
-        self, beside: Beside, start: Callable[[Summarise], Call | AsyncCall], attempts: Attempts
+        self, beside: Beside, start: Callable[[Begun], Call | AsyncCall], attempts: Attempts
     ) -> tuple[frozenset[int], Summarised] | None:
         """What is made by now; where nothing of use is under way, `start` begins it.  None: not yet."""
         key = beside.name
@@ -57,8 +58,8 @@ class Background:
         with held.lock:
             mine = next((job for job in held.jobs if beside.covers(job.units, job.mark)), None)
             if mine is None and not attempts.waits(key):
-                step, units, mark = beside.begin()
-                held.jobs.append(_Job(step.key, units, mark, start(step)))
+                begun = beside.begin()
+                held.jobs.append(_Job(begun.step.key, begun.units, begun.mark, start(begun)))
             over = mine is not None and mine.call.over()
             held.jobs = [job for job in held.jobs if not over or job is not mine][-_EACH:]
             self._keep(key, held)
@@ -99,3 +100,35 @@ class Background:
         running = asyncio.get_running_loop()
         mine = [future for future in self.end() if future.get_loop() is running]
         await asyncio.gather(*mine, return_exceptions=True)
+
+
+def driven(steps: Generator[Effect, Any, Any], perform: Callable[[Any], Any]) -> Any:
+    """What comes of `steps`, each of which is performed; an error is thrown in where it was asked for."""
+    answer: Any = None
+    error: BaseException | None = None
+    while True:
+        try:
+            step = steps.throw(error) if error is not None else steps.send(answer)
+        except StopIteration as done:
+            return done.value
+        answer, error = None, None
+        try:
+            answer = perform(step)
+        except BaseException as raised:  # noqa: BLE001
+            error = raised
+
+
+async def adriven(steps: Generator[Effect, Any, Any], perform: Callable[[Any], Awaitable[Any]]) -> Any:
+    """The same, awaited."""
+    answer: Any = None
+    error: BaseException | None = None
+    while True:
+        try:
+            step = steps.throw(error) if error is not None else steps.send(answer)
+        except StopIteration as done:
+            return done.value
+        answer, error = None, None
+        try:
+            answer = await perform(step)
+        except BaseException as raised:  # noqa: BLE001 - a cancellation too
+            error = raised

@@ -148,7 +148,8 @@ class Control(Generic[ClientT]):
     def forget(self, messages: Iterable[Any] | None = None) -> None:
         """Forget what was decided for the conversation that opens like `messages` (the list a call takes), or for all of them.
 
-        Summaries that are made in the background of this process are forgotten too, and those under way never used.
+        Summaries that are made in the background of this process are forgotten too, and those under way never used.  It may be called in any
+        thread: a store that blocks would hold up an event loop, so there ``await asyncio.to_thread(handle.forget, messages)``.
         Raises ConfigError where `messages` are no messages of this client's API, or fewer than the first message and its answer, by which a
         conversation is known; also where an async ``memory_key`` would have to be awaited.
         """

@@ -10,9 +10,11 @@ from contextlib import suppress
 from typing import Any
 
 from compacting_client import account
-from compacting_client.core.claims import UNCLAIMED, Claimed
+from compacting_client.background import adriven, driven
+from compacting_client.core.claims import UNCLAIMED, Claimed, once
 from compacting_client.core.effects import (
     Ask,
+    Begun,
     Beside,
     Claim,
     Pause,
@@ -29,7 +31,7 @@ from compacting_client.events import ContentDropped, ContentReused, Event
 from compacting_client.report import Report
 from compacting_client.session import Session
 from compacting_client.steps import Deliver, Finish, Send, Steps, Tell
-from compacting_client.summarizers import NOT_ASKED, AsyncCall, Call, asummarised, summarised
+from compacting_client.summarizers import NOT_ASKED, AsyncCall, Call, amade, asummarised, made, summarised
 
 __all__ = ["aask", "afinish", "arun", "ask", "finish", "run"]
 
@@ -61,7 +63,7 @@ def run(steps: Steps, session: Session, send: Callable[[Any], Any], deliver: Cal
                     with session.unwatched():
                         answer = NOT_ASKED if session.previews() else summarised(session.ready(step), session.attempts)
                 case Beside() | Unused():
-                    answer = _beside(session, step, Call)
+                    answer = _beside(session, step, _begun)
                 case Recall() | Remember() | Reuse() | Claim() | Publish() | Release() | Pause():
                     answer = _stored(session, step)
         except BaseException as raised:  # noqa: BLE001 - thrown in where the step was asked for, a cancellation too
@@ -102,7 +104,7 @@ async def arun(
                             else await asummarised(session.ready(step), session.attempts)
                         )
                 case Beside() | Unused():
-                    answer = _beside(session, step, AsyncCall)
+                    answer = _beside(session, step, _abegun)
                 case Recall() | Remember() | Reuse() | Claim() | Publish() | Release() | Pause():
                     answer = await _astored(session, step)
         except BaseException as raised:  # noqa: BLE001
@@ -223,18 +225,50 @@ def _callback_failed(session: Session, name: str, error: Exception) -> None:
     session.log.write("error", "callback.failed", fields, exc_info=exc_info)
 
 
-def _beside(session: Session, step: Beside | Unused, start: Callable[[Summarise], Call | AsyncCall]) -> Any:
+def _beside(
+    session: Session, step: Beside | Unused, start: Callable[[Session, Summarise, str], Call | AsyncCall]
+) -> Any:
     """What was made beside earlier requests; or that a summary is not to be made again at once.  In a preview nothing of that."""
     if session.previews():
         return None
     if isinstance(step, Unused):
         return session.attempts.failed(step.name)
 
-    def begin(wanted: Summarise) -> Call | AsyncCall:
+    def begin(begun: Begun) -> Call | AsyncCall:
         with session.unwatched():
-            return start(session.ready(wanted))
+            return start(session, session.ready(begun.step), begun.settings)
 
     return session.background.look(step, begin, session.attempts)
+
+
+def _begun(session: Session, step: Summarise, settings: str) -> Call:
+    """A summary that is begun in a thread, by one worker alone as any other."""
+
+    def work(begins: Callable[[], None]) -> Any:
+        def perform(each: Any) -> Any:
+            if not isinstance(each, Summarise):
+                return _stored(session, each)
+            begins()
+            return made(each, session.attempts)
+
+        return driven(once(step, settings), perform)
+
+    return Call(step, work)
+
+
+def _abegun(session: Session, step: Summarise, settings: str) -> AsyncCall:
+    """The same in a task."""
+
+    async def work(begins: Callable[[], None]) -> Any:
+        async def perform(each: Any) -> Any:
+            if not isinstance(each, Summarise):
+                return await _astored(session, each)
+            begins()
+            return await amade(each, session.attempts)
+
+        return await adriven(once(step, settings), perform)
+
+    return AsyncCall(step, work)
 
 
 async def _astored(session: Session, step: Stored) -> Any:

@@ -7,7 +7,7 @@ import inspect
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import Context, copy_context
 from dataclasses import replace
@@ -17,7 +17,7 @@ from compacting_client.core.effects import Summarise
 from compacting_client.core.summaries import Answered, ByModel, Summarised, SummaryRequest
 from compacting_client.validation import is_async
 
-__all__ = ["NOT_ASKED", "AsyncCall", "Attempts", "Call", "asummarised", "summarised"]
+__all__ = ["NOT_ASKED", "AsyncCall", "Attempts", "Call", "amade", "asummarised", "made", "summarised"]
 
 NOT_ASKED = Summarised(None, 0.0)
 """No summary, and no failure."""
@@ -52,25 +52,34 @@ class Attempts:
 
 
 class Call:
-    """One summary being made, in a thread of its own: no function of the caller's can hold up a request or the end of the process."""
+    """One summary being made, in a thread of its own: no function of the caller's can hold up a request or the end of the process.
 
-    def __init__(self, step: Summarise) -> None:
-        self._step, self._started = _told_by(step), time.perf_counter()
+    ``work``: makes it, and calls what it is given once it begins to, if it has to wait before; else the function of `step` does.
+    """
+
+    def __init__(self, step: Summarise, work: Callable[[Callable[[], None]], Any] | None = None) -> None:
+        self._step, self._started, self._waits = _told_by(step), time.perf_counter(), work is not None
         self._found: list[Any] = []
         self._thread = threading.Thread(
-            target=self._work, args=(step, copy_context()), name="compacting_client.summarizer", daemon=True
+            target=self._work,
+            args=(work or (lambda _: _answer(step)), copy_context()),
+            name="compacting_client.summarizer",
+            daemon=True,
         )
         self._thread.start()
 
-    def _work(self, step: Summarise, context: Context) -> None:
+    def _work(self, work: Callable[[Callable[[], None]], Any], context: Context) -> None:
         try:
-            self._found.append(_plain(context.run(_function(step), step.request)))
+            self._found.append(context.run(work, self._begin))
         except BaseException as error:  # noqa: BLE001 - told to the caller, who waits
             self._found.append(error)
 
+    def _begin(self) -> None:
+        self._started, self._waits = time.perf_counter(), False
+
     def over(self) -> bool:
         """Whether it is made, or its time is over."""
-        return bool(self._found) or time.perf_counter() - self._started > self._step.timeout
+        return bool(self._found) or (not self._waits and time.perf_counter() - self._started > self._step.timeout)
 
     def wait(self) -> None:
         """Until it is over."""
@@ -92,12 +101,14 @@ class Call:
 class AsyncCall:
     """The same in a task.  It ends with its loop."""
 
-    def __init__(self, step: Summarise) -> None:
+    def __init__(self, step: Summarise, work: Callable[[Callable[[], None]], Coroutine[Any, Any, Any]]) -> None:
         self._step, self._started, self._late = _told_by(step), time.perf_counter(), False
-        self._task = asyncio.ensure_future(_outcome(step))  # and no `wait_for`, which makes a task of its own
+        self._task = asyncio.ensure_future(work(self._begin))  # and no `wait_for`, which makes a task of its own
         # a loop that is closed without a word to its tasks is no reason for a warning about one that nobody waits for
         self._task._log_destroy_pending = False  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
-        timer = self._task.get_loop().call_later(step.timeout, self._give_up)
+
+    def _begin(self) -> None:
+        timer = self._task.get_loop().call_later(self._step.timeout, self._give_up)
         self._task.add_done_callback(lambda _: timer.cancel())
 
     def _give_up(self) -> None:
@@ -146,6 +157,22 @@ async def asummarised(step: Summarise, attempts: Attempts) -> Summarised:
             task.cancel()
             await asyncio.wait({task}, timeout=_MOMENT)
     return _told(step, attempts, answer, started)
+
+
+def made(step: Summarise, attempts: Attempts) -> Summarised:
+    """The same in this very thread, however long it takes."""
+    started = time.perf_counter()
+    try:
+        answer = _answer(step)
+    except BaseException as error:  # noqa: BLE001
+        answer = error
+    return _told(step, attempts, answer, started)
+
+
+async def amade(step: Summarise, attempts: Attempts) -> Summarised:
+    """The same in this very task."""
+    started = time.perf_counter()
+    return _told(step, attempts, await _outcome(step), started)
 
 
 def _of_task(task: asyncio.Task[Any]) -> Any:
@@ -201,7 +228,8 @@ def _function(step: Summarise) -> Callable[[Any], Any]:
     return step.summarizer
 
 
-def _plain(value: Any) -> Any:
+def _answer(step: Summarise) -> Any:
+    value = _function(step)(step.request)
     if inspect.isawaitable(value):
         getattr(value, "close", lambda: None)()  # or Python warns that it was never awaited
         raise TypeError("summarizer returned something to await; pass a plain function, or wrap the SDK's async client")
@@ -216,6 +244,8 @@ def _tokens(answers: list[Answered]) -> dict[str, int | None]:
 
 
 def _told(step: Summarise, attempts: Attempts, answer: Any, started: float) -> Summarised:
+    if isinstance(answer, Summarised):
+        return answer
     spent = (time.perf_counter() - started) * 1000
     if isinstance(answer, (KeyboardInterrupt, SystemExit)):
         raise answer

@@ -79,11 +79,12 @@ class Summarise:
 
 
 class Begun(NamedTuple):
-    """A summary to be made beside the requests: how, of which units, and what tells those from others."""
+    """A summary to be made beside the requests: how, of which units, what tells those from others, and the settings that it is claimed by."""
 
     step: Summarise
     units: frozenset[int]
     mark: tuple[int, int]
+    settings: str
 
 
 @dataclass(frozen=True, slots=True)

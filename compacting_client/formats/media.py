@@ -6,6 +6,7 @@ import base64
 import binascii
 import io
 import re
+from threading import Lock
 
 import imagesize
 
@@ -45,8 +46,21 @@ def picture_size(data: str) -> tuple[int, int] | None:
 
 
 def pages(data: str) -> int:
-    """How many pages a base64 document has: those of a PDF that shows them, one otherwise."""
-    return max(1, len(_PAGE.findall(decoded(data))))
+    """How many pages a base64 document has: those of a PDF that shows them, one otherwise.  A document that comes again is not decoded again."""
+    key = len(data), hash(data)
+    found = _counted.get(key)
+    if found is None:
+        found = max(1, len(_PAGE.findall(decoded(data))))
+        with _counting:
+            _counted[key] = found
+            while len(_counted) > _COUNTED:
+                del _counted[next(iter(_counted))]
+    return found
+
+
+_COUNTED = 1_000
+_counted: dict[tuple[int, int], int] = {}  # by hash: it holds numbers, and no document
+_counting = Lock()
 
 
 def document_tokens(data: str) -> int:

@@ -212,7 +212,7 @@ class Summarize(Policy):
             return some <= there and said(set(sorted(some)[:_FIRST])) == then[0] and said(some) == then[1]
 
         def begin(known: frozenset[int] = frozenset(), text: str | None = None) -> Begun:
-            return Begun(self._asking(view, name, units - known, text), units, mark(units))
+            return Begun(self._asking(view, name, units - known, text), units, mark(units), self.fingerprint)
 
         found: tuple[frozenset[int], Summarised] | None = yield Beside(name, begin, covers)
         if found is not None:

@@ -2,6 +2,7 @@
 
 import base64
 import struct
+import sys
 import zlib
 
 import pytest
@@ -53,6 +54,32 @@ def test_a_cycle_is_counted() -> None:
 def test_key_order_does_not_change_the_json() -> None:
     """One serialisation serves estimate and digest, so it is canonical."""
     assert dump({"a": 1, "b": [{"d": 1, "c": 2}]}) == dump({"b": [{"c": 2, "d": 1}], "a": 1})
+
+
+def pdf(pages: int, name: str) -> str:
+    """A base64 document that shows so many pages."""
+    return base64.b64encode(name.encode() + b"/Type /Page " * pages + b"/Type /Pages").decode()
+
+
+def test_a_document_that_comes_again_is_not_decoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor one that is equal to it; of many, those that came last; nothing of it is held."""
+    decode, lengths = base64.b64decode, list[int]()
+
+    def decoding(text: str) -> bytes:
+        lengths.append(len(text))
+        return decode(text)
+
+    monkeypatch.setattr(base64, "b64decode", decoding)
+    first = pdf(3, "first")
+    held = sys.getrefcount(first)
+    assert [media.pages(first), media.pages(pdf(3, "first")), media.pages(pdf(2, "other"))] == [3, 3, 2]
+    assert sys.getrefcount(first) == held
+    assert len(lengths) == 2
+    for number in range(1_000):
+        media.pages(pdf(1, f"one of many, {number}"))
+    assert media.pages(first) == 3
+    assert len(lengths) == 1_003
+    assert len(media._counted) == 1_000
 
 
 def png(width: int, height: int, noise: int = 0) -> str:

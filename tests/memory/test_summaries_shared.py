@@ -21,7 +21,7 @@ from compacting_client import Summarize, compacting, control, memory
 from compacting_client.testing import EventCapture, Provider
 from tests.bindings.support import chat, provider, sent
 from tests.memory.servers import RedisServer
-from tests.memory.workers import in_processes, summarise, summarise_without_room
+from tests.memory.workers import in_processes, summarise, summarise_beside, summarise_without_room
 from tests.policies.test_summarize import Messages, Writer, talk
 
 __all__ = ["chat", "provider"]
@@ -62,6 +62,16 @@ def test_workers_make_one_summary_for_each_prefix(
     assert sum("summary.created" in each.events for each in found) == 1
     assert not any("compaction.rejected" in each.events for each in found)
     assert all(sent(provider, number) == sent(provider, 0) for number in range(workers))
+
+
+def test_workers_make_one_summary_in_the_background_too(provider: Provider, place: str, folder: Path) -> None:
+    """Two processes begin one for the same history: the other waits beside its requests, and is given the text."""
+    calls = [(place, provider.openai_url, folder, 2, talk(20))] * 2
+    found = in_processes(summarise_beside, calls)
+    assert len(made(folder)) == 1
+    assert [each.summary for each in found] == [TEXT] * 2
+    assert sum("summary.created" in each.events for each in found) == 1
+    assert not any("compaction.rejected" in each.events for each in found)
 
 
 def test_two_conversations_at_once_are_two_summaries(provider: Provider, place: str, folder: Path) -> None:

@@ -1,6 +1,7 @@
 """What the tests let other processes do: each is started anew (spawn), knows nothing of the test, and makes its own store."""
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
@@ -105,6 +106,28 @@ def summarise(place: str, url: str, folder: Path, together: int, messages: list[
         (folder / f"ready-{os.getpid()}").touch()
         while len(list(folder.glob("ready-*"))) < together:
             time.sleep(0.005)
+        report = control(client).report_for(client.chat.completions.create(model="gpt-5", messages=messages))
+    assert report is not None
+    return Summed(report.summary, report.changed, [event.name for event in events], bool(report.reused))
+
+
+def summarise_beside(place: str, url: str, folder: Path, together: int, messages: list[Any]) -> Summed:
+    """Two requests of a wrapped client, the second one once the summary that the first began in the background is there."""
+    global _folder  # noqa: PLW0603 - as above
+    import openai
+
+    _folder = folder
+    events: list[Any] = []
+    policy = Summarize(summarizer=write_summary, max_messages=20, keep_recent=4, timeout=60, background=True)
+    with openai.OpenAI(base_url=url, api_key="test", max_retries=0) as plain:
+        client: Any = compacting(plain, policy, memory=store_at(place), strict=True, on_event=events.append)
+        (folder / f"ready-{os.getpid()}").touch()
+        while len(list(folder.glob("ready-*"))) < together:
+            time.sleep(0.005)
+        client.chat.completions.create(model="gpt-5", messages=messages)
+        for thread in threading.enumerate():
+            if thread.name == "compacting_client.summarizer":
+                thread.join(60)
         report = control(client).report_for(client.chat.completions.create(model="gpt-5", messages=messages))
     assert report is not None
     return Summed(report.summary, report.changed, [event.name for event in events], bool(report.reused))

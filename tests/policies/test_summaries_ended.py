@@ -15,6 +15,7 @@ from compacting_client.testing import EventCapture, Provider
 from tests.driving import leave, session
 from tests.policies.test_summarize import Messages, Writer, talk
 from tests.strategies import to_chat
+from tests.summaries.conversing import settled
 
 TEXT = "They spoke of trains."
 
@@ -47,13 +48,6 @@ def test_a_failure_pauses_the_conversation_that_it_was_of_and_no_other(backgroun
             settled()
     assert [bool(reports[name].summary) for name in ("Ann", "Bob", "Cem")] == [False, True, True]
     assert sum("Ann," in request.prompt for request in writer.asked) == 1
-
-
-def settled() -> None:
-    """Until no thread of a summariser is left."""
-    for thread in threading.enumerate():
-        if thread.name == "compacting_client.summarizer":
-            thread.join(10)
 
 
 async def test_a_cancellation_that_comes_as_the_summary_ends_is_none_the_less_one() -> None:

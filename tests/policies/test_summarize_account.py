@@ -12,6 +12,7 @@ from compacting_client.formats import anthropic_messages, gemini_contents, opena
 from compacting_client.testing import EventCapture
 from tests.driving import found, leave, session, size
 from tests.strategies import chats, to_anthropic, to_chat, to_gemini
+from tests.summaries.conversing import settled
 
 Messages = list[dict[str, Any]]
 SHAPES: dict[str, Any] = {
@@ -137,6 +138,7 @@ def test_a_tail_near_the_limit_does_not_cost_a_call_on_every_turn(
     state = session(Summarize(summarizer=writer, background=background, **settings))
     for turns in range(1, 51):
         leave(state, openai_chat, to_chat(talk(turns, words=60)))
+        settled()
     assert 0 < len(writer.asked) <= most
     if not background:
         state = session(Summarize(summarizer=(each := Writer()), target=1.0, **settings))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -116,6 +117,13 @@ SDKS = [
         closing="aclose",
     ),
 ]
+
+
+def settled() -> None:
+    """Until no thread of a summariser is left."""
+    for thread in threading.enumerate():
+        if thread.name == "compacting_client.summarizer":
+            thread.join(10)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from compacting_client.summarizers import Attempts, Call
 from compacting_client.testing import EventCapture, Provider
 from tests.driving import leave, session, size
 from tests.strategies import to_chat
-from tests.summaries.conversing import SDKS, Sdk, answering, conversing, is_summary_call, messages_of, turn
+from tests.summaries.conversing import SDKS, Sdk, answering, conversing, is_summary_call, messages_of, settled, turn
 
 ROOT = Path(__file__).parents[2]
 Messages = list[dict[str, Any]]
@@ -55,12 +56,12 @@ class Slow:
             raise self.answer
         return self.answer
 
-
-def settled() -> None:
-    """Until no thread of a summariser is left."""
-    for thread in threading.enumerate():
-        if thread.name == "compacting_client.summarizer":
-            thread.join(10)
+    def begun(self, times: int = 1) -> int:
+        """How often it was asked, once that is so many times: a thread of its own has to come so far."""
+        until = time.monotonic() + 10
+        while len(self.asked) < times and time.monotonic() < until:
+            time.sleep(0.001)
+        return len(self.asked)
 
 
 def test_nobody_waits_and_the_next_request_has_it() -> None:
@@ -71,7 +72,7 @@ def test_nobody_waits_and_the_next_request_has_it() -> None:
         sent, report = leave(state, openai_chat, body := to_chat(talk(turns)))
         assert sent is body
         assert report.reason == ("below trigger" if turns == 7 else "summary under way")
-    assert len(slow.asked) == 1
+    assert slow.begun() == 1
     assert "summary.created" not in events.names
     slow.let.set()
     settled()
@@ -99,7 +100,7 @@ def test_above_the_limit_the_request_is_cut_for_now_and_no_second_summary_is_beg
         assert report.fits
         reports.append(report)
     assert {unit.reason for unit in reports[-1].dropped} == {"over the token budget"}
-    assert len(slow.asked) == 1
+    assert slow.begun() == 1
     assert not {"summary.created", "summary.failed"} & set(events.names)
     slow.let.set()
     settled()
@@ -154,10 +155,49 @@ def test_a_late_summary_is_given_up() -> None:
     policy = Summarize(summarizer=slow, max_messages=20, keep_recent=4, background=True, timeout=0.01)
     state = session(policy, on_event=events)
     leave(state, openai_chat, to_chat(talk(9)))
+    assert slow.begun() == 1
     threading.Event().wait(0.05)
     leave(state, openai_chat, to_chat(talk(9)))
     assert [event.error for event in events.named("summary.failed")] == ["TimeoutError"]
     slow.let.set()
+
+
+def test_two_clients_on_one_store_make_one_summary() -> None:
+    """Begun by both, beside their requests, for the same history: one makes it, the other is given its text, and tells of no summary of its own."""
+    store, events = memory.InProcess(), EventCapture()
+    slow = Slow()
+    policy = Summarize(summarizer=slow, max_messages=20, keep_recent=4, background=True)
+    states = [session(policy, memory=store, on_event=events) for _ in range(2)]
+    for state in states:
+        leave(state, openai_chat, to_chat(talk(9)))
+    assert slow.begun() == 1
+    slow.let.set()
+    settled()
+    reports = [leave(state, openai_chat, to_chat(talk(9)))[1] for state in states]
+    assert [report.summary for report in reports] == ["They keep a log."] * 2
+    assert len(slow.asked) == 1
+    assert events.names.count("summary.created") == 1
+
+
+async def test_a_cancelled_one_gives_its_claim_back() -> None:
+    """A client that is closed while it makes a summary leaves it to the next, which does not wait for the end of the claim."""
+    store, asked = memory.InProcess(), list[Any]()
+    first, second = asyncio.Event(), asyncio.Event()
+
+    async def writes(request: Any) -> str:
+        asked.append(request)
+        (second if first.is_set() else first).set()
+        await asyncio.sleep(60)
+        return ""
+
+    policy = Summarize(summarizer=writes, max_messages=20, keep_recent=4, background=True, timeout=300)
+    with Provider() as provider:
+        for begun in (first, second):
+            inner = openai.AsyncOpenAI(base_url=provider.openai_url, api_key="k")
+            async with compacting(inner, policy, memory=store) as client:
+                await client.chat.completions.create(model="m", messages=talk(9))  # type: ignore[arg-type]
+                await asyncio.wait_for(begun.wait(), 10)
+    assert len(asked) == 2
 
 
 def test_another_history_gets_none_of_it() -> None:
@@ -168,7 +208,7 @@ def test_another_history_gets_none_of_it() -> None:
     other[4] = {"role": "user", "content": "Something else was said here. " + "gale " * 10}
     leave(state, openai_chat, to_chat(one))
     leave(state, openai_chat, to_chat(other))
-    assert len(slow.asked) == 2
+    assert slow.begun(2) == 2
     slow.let.set()
     settled()
     edited = [*one[:6], {"role": "user", "content": "It was edited here. " * 4}, *one[7:]]
@@ -186,7 +226,7 @@ def test_in_a_chain_the_budget_still_holds() -> None:
     policy = Chain(Summarize(summarizer=slow, max_messages=20, keep_recent=4, background=True), DropOldest(200))
     sent, _ = leave(session(policy), openai_chat, to_chat(talk(30)))
     assert size(sent) <= 200
-    assert len(slow.asked) == 1
+    assert slow.begun() == 1
     slow.let.set()
 
 
@@ -274,6 +314,41 @@ def test_what_is_forgotten_is_not_used_when_it_is_made(sdk: Sdk, awaited: bool, 
         send(history)
         assert "known" in str(provider.requests[-1].body)
         assert len(slow.asked) == 2
+
+
+@pytest.mark.parametrize("one", [False, True], ids=["all", "one"])
+async def test_forgetting_in_a_thread_beside_a_running_loop(tmp_path: Path, one: bool) -> None:
+    """As an async client with a store that blocks does: what is under way is cancelled in its own loop, and never used."""
+    asked, ended = list[str](), list[str]()
+    begun = asyncio.Event()
+
+    async def writes(request: Any) -> str:
+        asked.append(request.prompt)
+        begun.set()
+        try:
+            await asyncio.sleep(60 if len(asked) == 1 else 0)
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+        return "They keep a log."
+
+    policy = Summarize(summarizer=writes, max_messages=20, keep_recent=4, background=True, timeout=60)
+    with Provider() as provider:
+        inner = openai.AsyncOpenAI(base_url=provider.openai_url, api_key="k")
+        async with compacting(inner, policy, memory=memory.File(tmp_path / "memory.db")) as client:
+            call: Any = client.chat.completions.create
+            await call(model="m", messages=talk(9))
+            await asyncio.wait_for(begun.wait(), 10)
+            await asyncio.to_thread(control(client).forget, talk(9) if one else None)
+            for _ in range(100):
+                if ended:
+                    break
+                await asyncio.sleep(0.05)
+            assert ended == ["cancelled"]
+            reports = [control(client).report_for(await call(model="m", messages=talk(9)))]
+            assert reports[0] is not None
+            assert reports[0].summary is None
+    assert len(asked) <= 2
 
 
 def test_closing_a_sync_client_lets_its_threads_end() -> None:

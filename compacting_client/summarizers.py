@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import Context, copy_context
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from compacting_client.core.effects import Summarise
@@ -62,7 +63,7 @@ class Call:
         self._found: list[Any] = []
         self._thread = threading.Thread(
             target=self._work,
-            args=(work or (lambda _: _answer(step)), copy_context()),
+            args=(work or partial(_alone, step), copy_context()),
             name="compacting_client.summarizer",
             daemon=True,
         )
@@ -226,6 +227,11 @@ def _function(step: Summarise) -> Callable[[Any], Any]:
     if isinstance(step.summarizer, ByModel):
         raise TypeError(f"nobody can ask {step.summarizer} here")
     return step.summarizer
+
+
+def _alone(step: Summarise, _: Callable[[], None]) -> Any:
+    """What need not wait."""
+    return _answer(step)
 
 
 def _answer(step: Summarise) -> Any:

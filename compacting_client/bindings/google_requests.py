@@ -225,8 +225,9 @@ def _extra_body(options: Any) -> dict[str, Any]:
 
 def _own(options: Any) -> dict[str, Any]:
     """The options of a call that hold for a summary made on its way too, or a count: all but its body, its name, and how long it may take."""
-    fields: Any = options if isinstance(options, Mapping) else getattr(type(options), "model_fields", ())
-    named = {name: get(options, name) for name in fields if name not in ("extra_body", "timeout")}
+    cls = cast("Any", type(options))
+    fields: Any = getattr(cls, "model_fields", options if cls is dict else ())
+    named: dict[str, Any] = {name: get(options, name) for name in fields if name not in ("extra_body", "timeout")}
     headers = cast("Mapping[str, Any]", named.get("headers") or {})
     named["headers"] = {name: value for name, value in headers.items() if name.lower() not in _NOT_SHARED}
     return {name: value for name, value in named.items() if value}

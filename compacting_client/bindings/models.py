@@ -178,7 +178,7 @@ def _way(  # noqa: PLR0917 - made in one place
     at_home = provider != home.provider or not home.is_own
     asked = client() if provider == home.provider else _helper(session, provider, str(by.name))
     # another provider is told none of them
-    mine = own if own is not None and provider == home.provider else {}
+    mine: Mapping[str, Any] = own if own is not None and provider == home.provider else {}
     return _Way(_question(provider, by), asked, model, by.timeout, at_home, session.windows, answers, mine)
 
 

@@ -215,7 +215,8 @@ def _headers(options: Any) -> dict[str, Any]:
 
 def _query(options: Any) -> dict[str, Any]:
     """What one request has in its query, beside its path."""
-    return {**cast("Mapping[str, Any]", options.params)} if isinstance(options.params, Mapping) else {}
+    given: Any = options.params
+    return {**cast("Mapping[str, Any]", given)} if isinstance(given, Mapping) else {}
 
 
 def _asker(original: Any, own: Mapping[str, Any] | None = None) -> Asker:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple, Protocol, cast
 
 import orjson
 
 from compacting_client.core.conversation import Conversation
 from compacting_client.core.plan import Plan
-from compacting_client.core.tokens import dump
+from compacting_client.core.tokens import dump, utf16_length
 from compacting_client.formats.overflow import TooLong
 
 __all__ = [
@@ -156,7 +157,7 @@ def drained(body: Mapping[str, Any], *fields: str) -> Mapping[str, Any]:
     once: dict[str, Any] = {name: list(body[name]) for name in fields if _is_iterable(body.get(name))}
     for name in fields:
         value = once.get(name, body.get(name))
-        if isinstance(value, (list, tuple)) and texts_of(value) is None:
+        if isinstance(value, (list, tuple)) and not _is_listed(cast("Sequence[Any]", value)):
             items = cast("Sequence[Any]", value)
             listed = [_with_lists(item) for item in items]
             if any(new is not item for new, item in zip(listed, items, strict=True)):
@@ -172,10 +173,27 @@ def texts_of(items: Any) -> list[str | None] | None:
     return contents if set(map(type, contents)) <= _TEXT else None
 
 
+def _is_listed(items: Sequence[Any]) -> bool:
+    """Whether these are plain dicts whose contents are texts, or lists of such: what nearly all are, and where nothing is to be drained."""
+    for _ in range(_DEPTH):
+        if not items:
+            return True
+        if set(map(type, items)) != {dict}:
+            return False
+        contents = [item.get("content") for item in items]
+        inner = [content for content in contents if type(content) is not str and content is not None]
+        if not set(map(type, inner)) <= {list}:
+            return False
+        items = [*chain.from_iterable(inner)]
+    return not items
+
+
+_DEPTH = 3  # messages, their blocks, and what a tool result or a document holds
 _AT_ONCE = (
     64  # messages: a buffer for all of a long history would be fetched from the system, and be given back, each time
 )
 _TEXT = frozenset({str, type(None)})
+_UNKNOWN = -math.inf, math.inf
 _READY = frozenset({str, list, tuple, dict, type(None)})
 
 
@@ -221,13 +239,21 @@ class Glance:
     """Whether messages of these contents are no more than so many tokens; None where it takes a look at each to say.  It is not done twice.
 
     UTF-8 is never shorter than UTF-16, in which the estimate counts, and what is rounded up is less than a token for each; a text has at least
-    as many UTF-16 units as it has characters.  ``plain``: the contents are known to be texts or nothing.
+    as many UTF-16 units as it has characters.  ``plain``: the contents are known to be texts or nothing.  ``marks``: what the JSON of items
+    shows one of where they hold media, which cost other than their JSON; None: contents that are more than texts are not judged.
     """
 
-    __slots__ = ("_contents", "_found", "_items", "_plain")
+    __slots__ = ("_contents", "_found", "_items", "_marks", "_plain")
 
-    def __init__(self, items: Sequence[Mapping[str, Any]], contents: Sequence[Any], *, plain: bool = False) -> None:
-        self._items, self._contents, self._plain = items, contents, plain
+    def __init__(
+        self,
+        items: Sequence[Mapping[str, Any]],
+        contents: Sequence[Any],
+        *,
+        plain: bool = False,
+        marks: Sequence[bytes] | None = None,
+    ) -> None:
+        self._items, self._contents, self._plain, self._marks = items, contents, plain, marks
         self._found: tuple[float, float] | None = None
 
     def __call__(self, tokens: float) -> bool | None:
@@ -240,12 +266,15 @@ class Glance:
     def _bounds(self, tokens: float) -> tuple[float, float]:
         """What they are at least and at most: the one that is worth finding out."""
         contents = self._contents
-        if not self._plain and not set(map(type, contents)) <= _TEXT:
-            return -math.inf, math.inf
-        step = max(1, len(contents) // 64)
-        if sum([len(text) for text in contents[::step] if text]) * step > 4 * tokens:
-            return self._characters(4 * tokens + 4) / 4 - 1, math.inf
-        return -math.inf, self._serialised()
+        try:
+            if not self._plain and not set(map(type, contents)) <= _TEXT:
+                return self._without_media(self._marks) if self._marks is not None else _UNKNOWN
+            step = max(1, len(contents) // 64)
+            if sum([len(text) for text in contents[::step] if text]) * step > 4 * tokens:
+                return self._characters(4 * tokens + 4) / 4 - 1, math.inf
+            return -math.inf, sum(map(len, self._serialised())) / 4 + len(self._items)
+        except TypeError:  # lone surrogates, typed objects inside
+            return _UNKNOWN
 
     def _characters(self, enough: float) -> int:
         """How many characters the contents have; once they are `enough`, the rest is not counted."""
@@ -256,13 +285,21 @@ class Glance:
                 break
         return found
 
-    def _serialised(self) -> float:
-        """Their JSON, made once."""
-        items, starts = self._items, range(0, len(self._items), _AT_ONCE)
-        try:
-            return sum([len(orjson.dumps(items[start : start + _AT_ONCE])) for start in starts]) / 4 + len(items)
-        except TypeError:  # lone surrogates, typed objects inside
-            return math.inf
+    def _without_media(self, marks: Sequence[bytes]) -> tuple[float, float]:
+        """The bounds of items that are no more than their JSON; none where that shows a mark."""
+        units = pieces = 0
+        for piece in self._serialised():
+            if any(mark in piece for mark in marks):
+                return _UNKNOWN
+            units, pieces = units + utf16_length(piece), pieces + 1
+        items = len(self._items)
+        # a list has a comma less than it has items, and its brackets
+        return (units - items - pieces) / 4, units / 4 + items
+
+    def _serialised(self) -> Iterator[bytes]:
+        """Their JSON, in pieces.  Raises TypeError where it cannot be made."""
+        items = self._items
+        return (orjson.dumps(items[start : start + _AT_ONCE]) for start in range(0, len(items), _AT_ONCE))
 
 
 def wire_json(body: Any) -> Any:

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from compacting_client.formats.anthropic_messages import thinking
-from compacting_client.formats.anthropic_messages.reading import FIELD, SERVER_CALLS, blocks_of, items_of
+from compacting_client.formats.anthropic_messages.contents import SERVER_CALLS, blocks_of
+from compacting_client.formats.anthropic_messages.reading import FIELD, items_of
 from compacting_client.formats.base import Violation, as_dict, get, kind
 
 __all__ = ["check"]

@@ -14,7 +14,7 @@ from typing import Any, cast
 from compacting_client.formats import media
 from compacting_client.formats.base import as_dict
 
-__all__ = ["DATA", "camel", "field", "is_known", "kind_of", "media_tokens", "parts_of"]
+__all__ = ["DATA", "TEXT_ALONE", "camel", "field", "is_known", "kind_of", "kinds_in", "media_tokens", "parts_of"]
 
 DATA = (
     "text",
@@ -49,12 +49,13 @@ def camel(name: str) -> str:
     return _LOWER.sub(lambda found: found[1].upper(), name)
 
 
+TEXT_ALONE: Sequence[str] = ("text",)
 _KINDS = {name: kind for kind in DATA for name in (kind, _snake(kind))}
 
 
 def field(value: Any, name: str) -> Any:
     """A field by its camelCase name, in either spelling; None where it is absent, or `value` is no mapping."""
-    if not isinstance(value, Mapping):
+    if type(value) is not dict and not isinstance(value, Mapping):
         return None
     fields = cast("Mapping[str, Any]", value)
     found = fields.get(name)
@@ -62,8 +63,10 @@ def field(value: Any, name: str) -> Any:
 
 
 def parts_of(content: Any) -> list[dict[str, Any]]:
-    """The parts of a content as plain dicts; a string is one text part."""
+    """The parts of a content as plain dicts; a string is one text part.  Not to be changed: they may be the caller's own list."""
     parts = field(content, "parts")
+    if type(parts) is list and set(map(type, cast("list[Any]", parts))) <= {dict}:
+        return cast("list[dict[str, Any]]", parts)
     if isinstance(parts, str):
         return [{"text": parts}]
     if not isinstance(parts, (list, tuple)):
@@ -80,6 +83,21 @@ def kind_of(part: Mapping[str, Any]) -> str:
         if value is not None and name in _KINDS:
             return _KINDS[name]
     return ""
+
+
+def kinds_in(contents: Sequence[Mapping[str, Any]]) -> list[Sequence[str]]:
+    """The kind of each part of each content; the very `TEXT_ALONE` where there is one part, of nothing but a text that is not empty."""
+    return [
+        TEXT_ALONE
+        if type(parts := content.get("parts")) is list
+        and len(parts) == 1
+        and type(part := parts[0]) is dict
+        and len(part) == 1
+        and type(text := part.get("text")) is str
+        and text
+        else [*map(kind_of, parts_of(content))]
+        for content in contents
+    ]
 
 
 def is_known(part: Mapping[str, Any]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple, Protocol, cast
@@ -13,7 +13,7 @@ import orjson
 
 from compacting_client.core.conversation import Conversation
 from compacting_client.core.plan import Plan
-from compacting_client.core.tokens import dump, utf16_length
+from compacting_client.core.tokens import dump
 from compacting_client.formats.overflow import TooLong
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "get",
     "given",
     "kind",
+    "nested",
     "snapshot",
     "texts_of",
     "whole",
@@ -157,7 +158,7 @@ def drained(body: Mapping[str, Any], *fields: str) -> Mapping[str, Any]:
     once: dict[str, Any] = {name: list(body[name]) for name in fields if _is_iterable(body.get(name))}
     for name in fields:
         value = once.get(name, body.get(name))
-        if isinstance(value, (list, tuple)) and not _is_listed(cast("Sequence[Any]", value)):
+        if isinstance(value, (list, tuple)) and nested(cast("Sequence[Any]", value)) is None:
             items = cast("Sequence[Any]", value)
             listed = [_with_lists(item) for item in items]
             if any(new is not item for new, item in zip(listed, items, strict=True)):
@@ -173,19 +174,21 @@ def texts_of(items: Any) -> list[str | None] | None:
     return contents if set(map(type, contents)) <= _TEXT else None
 
 
-def _is_listed(items: Sequence[Any]) -> bool:
-    """Whether these are plain dicts whose contents are texts, or lists of such: what nearly all are, and where nothing is to be drained."""
+def nested(items: Sequence[Any]) -> list[dict[str, Any]] | None:
+    """These, the blocks in their contents, and those in theirs, where all are plain dicts whose contents are texts or lists; None for any other."""
+    found: list[dict[str, Any]] = []
     for _ in range(_DEPTH):
-        if not items:
-            return True
-        if set(map(type, items)) != {dict}:
-            return False
+        if not set(map(type, items)) <= {dict}:
+            return None
+        found += items
         contents = [item.get("content") for item in items]
         inner = [content for content in contents if type(content) is not str and content is not None]
-        if not set(map(type, inner)) <= {list}:
-            return False
+        if not inner:
+            return found
+        if set(map(type, inner)) != {list}:
+            return None
         items = [*chain.from_iterable(inner)]
-    return not items
+    return None
 
 
 _DEPTH = 3  # messages, their blocks, and what a tool result or a document holds
@@ -193,7 +196,6 @@ _AT_ONCE = (
     64  # messages: a buffer for all of a long history would be fetched from the system, and be given back, each time
 )
 _TEXT = frozenset({str, type(None)})
-_UNKNOWN = -math.inf, math.inf
 _READY = frozenset({str, list, tuple, dict, type(None)})
 
 
@@ -231,7 +233,7 @@ def whole(body: Mapping[str, Any], *names: str) -> int:
 
 def kind(block: Any) -> str:
     """The ``type`` of a content block, a dict or a typed object; "" where it has none."""
-    found = get(block, "type")
+    found = cast("dict[str, Any]", block).get("type") if type(block) is dict else get(block, "type")
     return found if isinstance(found, str) else ""
 
 
@@ -239,11 +241,11 @@ class Glance:
     """Whether messages of these contents are no more than so many tokens; None where it takes a look at each to say.  It is not done twice.
 
     UTF-8 is never shorter than UTF-16, in which the estimate counts, and what is rounded up is less than a token for each; a text has at least
-    as many UTF-16 units as it has characters.  ``plain``: the contents are known to be texts or nothing.  ``marks``: what the JSON of items
-    shows one of where they hold media, which cost other than their JSON; None: contents that are more than texts are not judged.
+    as many UTF-16 units as it has characters.  ``plain``: the contents are known to be texts or nothing.  ``media``: whether items may hold
+    some, which costs other than its JSON; without it contents that are more than texts are not judged.
     """
 
-    __slots__ = ("_contents", "_found", "_items", "_marks", "_plain")
+    __slots__ = ("_contents", "_found", "_items", "_media", "_plain")
 
     def __init__(
         self,
@@ -251,9 +253,9 @@ class Glance:
         contents: Sequence[Any],
         *,
         plain: bool = False,
-        marks: Sequence[bytes] | None = None,
+        media: Callable[[], bool] = lambda: True,
     ) -> None:
-        self._items, self._contents, self._plain, self._marks = items, contents, plain, marks
+        self._items, self._contents, self._plain, self._media = items, contents, plain, media
         self._found: tuple[float, float] | None = None
 
     def __call__(self, tokens: float) -> bool | None:
@@ -268,13 +270,13 @@ class Glance:
         contents = self._contents
         try:
             if not self._plain and not set(map(type, contents)) <= _TEXT:
-                return self._without_media(self._marks) if self._marks is not None else _UNKNOWN
+                return (-math.inf, math.inf) if self._media() else self._of_json(4 * tokens)
             step = max(1, len(contents) // 64)
             if sum([len(text) for text in contents[::step] if text]) * step > 4 * tokens:
                 return self._characters(4 * tokens + 4) / 4 - 1, math.inf
             return -math.inf, sum(map(len, self._serialised())) / 4 + len(self._items)
         except TypeError:  # lone surrogates, typed objects inside
-            return _UNKNOWN
+            return -math.inf, math.inf
 
     def _characters(self, enough: float) -> int:
         """How many characters the contents have; once they are `enough`, the rest is not counted."""
@@ -285,16 +287,16 @@ class Glance:
                 break
         return found
 
-    def _without_media(self, marks: Sequence[bytes]) -> tuple[float, float]:
-        """The bounds of items that are no more than their JSON; none where that shows a mark."""
-        units = pieces = 0
+    def _of_json(self, enough: float) -> tuple[float, float]:
+        """The bounds of items that are no more than their JSON; once it has more than `enough` characters, the rest is not made."""
+        characters = octets = 0
         for piece in self._serialised():
-            if any(mark in piece for mark in marks):
-                return _UNKNOWN
-            units, pieces = units + utf16_length(piece), pieces + 1
-        items = len(self._items)
-        # a list has a comma less than it has items, and its brackets
-        return (units - items - pieces) / 4, units / 4 + items
+            octets += len(piece)
+            characters += len(piece) if piece.isascii() else len(piece.decode())
+            characters -= _AT_ONCE + 1  # the brackets and the commas of the list
+            if characters > enough:
+                return characters / 4, math.inf
+        return characters / 4, octets / 4 + len(self._items)
 
     def _serialised(self) -> Iterator[bytes]:
         """Their JSON, in pieces.  Raises TypeError where it cannot be made."""

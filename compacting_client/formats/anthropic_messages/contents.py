@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from functools import lru_cache
+from typing import Any, NamedTuple, cast
 
 from compacting_client.core.conversation import OTHER, SYSTEM, Contents
 from compacting_client.core.imprints import Imprint
 from compacting_client.core.tokens import dump
 from compacting_client.formats import media
 from compacting_client.formats.anthropic_messages import thinking
-from compacting_client.formats.base import as_dict, get, kind
+from compacting_client.formats.base import as_dict, get, kind, nested
 
-__all__ = ["MEDIA_MARKS", "SERVER_CALLS", "blocks_of", "imprint", "look", "role_of"]
+__all__ = ["SERVER_CALLS", "blocks_of", "imprint", "kinds_of", "look", "may_hold_media", "role_of"]
 
 SERVER_CALLS = frozenset({"server_tool_use", "mcp_tool_use"})
-MEDIA_MARKS = (b'"source"',)
-"""What the JSON of messages with pictures or documents has in it."""
 
 _KNOWN = (
     thinking.THINKING | SERVER_CALLS | {"text", "image", "document", "search_result", "tool_use", "container_upload"}
 )
 _PLAIN = frozenset({"user", "assistant"})
+_CALLS = SERVER_CALLS | {"tool_use"}
 _MEDIA = frozenset({"image", "document"})
 
 
@@ -39,12 +39,18 @@ def blocks_of(item: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [as_dict(block) or {"type": "", "value": block} for block in cast("Sequence[Any]", content)]
 
 
+def kinds_of(blocks: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """The `kind` of each of these blocks."""
+    kinds = tuple([block.get("type") for block in blocks])
+    return cast("tuple[str, ...]", kinds) if set(map(type, kinds)) <= {str} else tuple(map(kind, blocks))
+
+
 def role_of(item: Mapping[str, Any]) -> str:
     """The neutral role of a message."""
     role = item.get("role")
     if role == "user":
-        blocks = blocks_of(item) if type(item.get("content")) is not str else ()
-        return "tool" if blocks and all([kind(block) == "tool_result" for block in blocks]) else "user"
+        only_results = type(item.get("content")) is not str and set(kinds_of(blocks_of(item))) == {"tool_result"}
+        return "tool" if only_results else "user"
     return role if role in ("assistant", SYSTEM) else OTHER
 
 
@@ -55,6 +61,12 @@ def imprint(item: Any, role: str) -> tuple[Imprint, int]:
         return (text if len(item) == 2 and role in _PLAIN else dump(item)), 0
     light, tokens = _without_media(blocks_of(item))
     return dump({**item, "content": light} if tokens else item), tokens
+
+
+def may_hold_media(items: Sequence[Any]) -> bool:
+    """Whether a message may hold pictures or documents, without a look at each."""
+    blocks = nested(items)
+    return blocks is None or not _MEDIA.isdisjoint([block.get("type") for block in blocks])
 
 
 def look(items: Sequence[dict[str, Any]], texts: Sequence[Any], roles: Sequence[str], *, manual: bool) -> Contents:
@@ -74,15 +86,17 @@ def look(items: Sequence[dict[str, Any]], texts: Sequence[Any], roles: Sequence[
             imprints[index] = dump(item)
             continue
         blocks = blocks_of(item)
-        kinds = [kind(block) for block in blocks]
-        holds = set(kinds)
-        pairs.add(index, blocks, kinds)
-        counts[index] = _count(kinds)
-        if holds & thinking.THINKING:
+        kinds = kinds_of(blocks)
+        shape = _shape(kinds)
+        counts[index] = shape.count
+        if shape.pairs:
+            pairs.add(index, blocks, kinds)
+        if shape.thinks:
             thoughts.add(index)
-        if role != SYSTEM and not all([what in _KNOWN or what.endswith("tool_result") for what in holds]):
+        if not shape.known and role != SYSTEM:
             fixed.add(index)
-        if _may_show(blocks, holds):
+        # most results are plain text
+        if shape.media or (shape.results and set(map(type, [block.get("content") for block in blocks])) != {str}):
             imprints[index], tokens = imprint(item, role)
             if tokens:
                 costs[index] = tokens
@@ -93,6 +107,36 @@ def look(items: Sequence[dict[str, Any]], texts: Sequence[Any], roles: Sequence[
     links = [*pairs.links, *_neighbours(roles, thoughts)]
     return Contents(
         imprints, costs, pairs.calls, pairs.answers, rich, links, fixed, counts=counts, thinking=frozenset(thoughts)
+    )
+
+
+class _Shape(NamedTuple):
+    """What the kinds of the blocks of a message say of it.
+
+    ``count``    its neutral messages: one for each result, and one for all the rest
+    ``known``    whether all of them are known; ``media``, ``results``, ``thinks``: whether there are such
+    ``pairs``    whether there are calls or results
+    """
+
+    count: int
+    known: bool
+    media: bool
+    results: bool
+    thinks: bool
+    pairs: bool
+
+
+@lru_cache(maxsize=1_000)
+def _shape(kinds: tuple[str, ...]) -> _Shape:
+    alone, holds = kinds.count("tool_result"), set(kinds)
+    results = {what for what in holds if what.endswith("tool_result")}
+    return _Shape(
+        count=alone + 1 if alone < len(kinds) else max(1, alone),
+        known=holds <= _KNOWN | results,
+        media=not holds.isdisjoint(_MEDIA),
+        results=bool(results),
+        thinks=not holds.isdisjoint(thinking.THINKING),
+        pairs=bool(results) or not holds.isdisjoint(_CALLS),
     )
 
 
@@ -109,7 +153,7 @@ class _Pairs:
         """The blocks of one item, and their kinds."""
         asked: list[str] = []
         for block, what in zip(blocks, kinds, strict=True):
-            if what == "tool_use" or what in SERVER_CALLS:
+            if what in _CALLS:
                 asked.append(str(block.get("id")))
                 self._link(index, block, what)
             elif what.endswith("tool_result"):
@@ -141,20 +185,6 @@ def _neighbours(roles: Sequence[str], thoughts: set[int]) -> list[tuple[int, int
         if beside_system or led_to:
             links.append((index, index + 1))
     return links
-
-
-def _count(kinds: Sequence[str]) -> int:
-    """How many neutral messages blocks of these kinds make: one for each result, and one for all the rest."""
-    results = kinds.count("tool_result")
-    return results + 1 if results < len(kinds) else max(1, results)
-
-
-def _may_show(blocks: Sequence[Mapping[str, Any]], kinds: set[str]) -> bool:
-    """Whether there may be media in these blocks of these kinds."""
-    if kinds & _MEDIA:
-        return True
-    results = any([what.endswith("tool_result") for what in kinds])
-    return results and not all([type(block.get("content")) is str for block in blocks])
 
 
 def _without_media(blocks: Sequence[Any]) -> tuple[list[Any], int]:

@@ -15,7 +15,7 @@ from compacting_client.core.plan import Plan, between
 from compacting_client.core.tokens import dump
 from compacting_client.formats import canonical
 from compacting_client.formats.anthropic_messages import thinking
-from compacting_client.formats.anthropic_messages.contents import MEDIA_MARKS, blocks_of, imprint, look, role_of
+from compacting_client.formats.anthropic_messages.contents import blocks_of, imprint, look, may_hold_media, role_of
 from compacting_client.formats.base import Asked, Glance, Unreadable, Usage, as_dict, column, get, given, kind
 
 __all__ = ["API", "FIELD", "asked", "held", "items_of", "read", "usage", "write"]
@@ -52,7 +52,7 @@ def read(body: Mapping[str, Any], texts: Sequence[str | None] | None = None) -> 
         items=items,
         roles=roles,
         look=partial(look, items, contents, roles, manual=enabled),
-        fits=Glance(items, contents, plain=texts is not None, marks=MEDIA_MARKS),
+        fits=Glance(items, contents, plain=texts is not None, media=partial(may_hold_media, items)),
         head=_head(body.get("system")),
         tools=body["tools"] if given(body.get("tools")) else None,
         schema=get(body.get("output_format") or get(body.get("output_config"), "format"), "schema"),

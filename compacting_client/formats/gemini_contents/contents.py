@@ -22,12 +22,10 @@ from compacting_client.formats.gemini_contents.parts import (
     parts_of,
 )
 
-__all__ = ["MEDIA_MARKS", "MODEL", "PLAIN", "ROLES", "imprint", "look", "roles_of"]
+__all__ = ["MODEL", "PLAIN", "ROLES", "imprint", "look", "may_hold_media", "roles_of"]
 
 MODEL = "model"
 ROLES = {MODEL: "assistant", "user": "user", "function": "user"}
-MEDIA_MARKS = (b'"inlineData"', b'"inline_data"', b'"fileData"', b'"file_data"')
-"""What the JSON of contents with media has one of in it."""
 
 _WRITTEN = {"assistant": MODEL, "user": "user"}
 
@@ -55,6 +53,19 @@ def imprint(item: Any, role: str) -> tuple[Imprint, int]:
         return item["parts"][0]["text"], 0
     light, tokens = _without_media(parts_of(item))
     return dump({**item, "parts": light} if tokens else item), tokens
+
+
+def may_hold_media(items: Sequence[Mapping[str, Any]], kinds: Sequence[Sequence[str]]) -> bool:
+    """Whether a part, or a response, may hold some."""
+    rich = [index for index, each in enumerate(kinds) if each is not TEXT_ALONE]
+    if any("inlineData" in kinds[index] or "fileData" in kinds[index] for index in rich):
+        return True
+    answering = [index for index in rich if "functionResponse" in kinds[index]]
+    return any(
+        what == "functionResponse" and field(field(part, what), "parts")
+        for index in answering
+        for part, what in zip(parts_of(items[index]), kinds[index], strict=True)
+    )
 
 
 def look(

@@ -49,7 +49,7 @@ def camel(name: str) -> str:
     return _LOWER.sub(lambda found: found[1].upper(), name)
 
 
-TEXT_ALONE: Sequence[str] = ("text",)
+TEXT_ALONE: tuple[str, ...] = ("text",)
 _KINDS = {name: kind for kind in DATA for name in (kind, _snake(kind))}
 
 
@@ -79,13 +79,13 @@ def parts_of(content: Any) -> list[dict[str, Any]]:
 
 def kind_of(part: Mapping[str, Any]) -> str:
     """The camelCase name of the data that a part holds; "" where it holds none that is known."""
-    for name, value in part.items():
-        if value is not None and name in _KINDS:
+    for name in part:
+        if name in _KINDS and part[name] is not None:
             return _KINDS[name]
     return ""
 
 
-def kinds_in(contents: Sequence[Mapping[str, Any]]) -> list[Sequence[str]]:
+def kinds_in(contents: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
     """The kind of each part of each content; the very `TEXT_ALONE` where there is one part, of nothing but a text that is not empty."""
     return [
         TEXT_ALONE
@@ -95,7 +95,7 @@ def kinds_in(contents: Sequence[Mapping[str, Any]]) -> list[Sequence[str]]:
         and len(part) == 1
         and type(text := part.get("text")) is str
         and text
-        else [*map(kind_of, parts_of(content))]
+        else tuple(map(kind_of, parts_of(content)))
         for content in contents
     ]
 

@@ -16,12 +16,12 @@ from compacting_client.core.plan import Plan, between
 from compacting_client.core.tokens import dump
 from compacting_client.formats.base import Asked, Glance, Unreadable, Usage, as_dict, get, given
 from compacting_client.formats.gemini_contents.contents import (
-    MEDIA_MARKS,
     MODEL,
     PLAIN,
     ROLES,
     imprint,
     look,
+    may_hold_media,
     roles_of,
 )
 from compacting_client.formats.gemini_contents.pairs import Pairs
@@ -56,7 +56,7 @@ def read(body: Mapping[str, Any], texts: Sequence[str | None] | None = None) -> 
         items=items,
         roles=roles,
         look=partial(look, items, kinds, roles, pairs),
-        fits=Glance(items, kinds, marks=MEDIA_MARKS),
+        fits=Glance(items, kinds, media=partial(may_hold_media, items, kinds)),
         plain=PLAIN,
         head=_head(_setting(body, "systemInstruction")),
         tools=tools if given(tools) and tools else None,

@@ -13,6 +13,7 @@ from compacting_client.formats.base import as_dict, column
 from compacting_client.formats.gemini_contents.pairs import Pairs
 from compacting_client.formats.gemini_contents.parts import (
     TEXT_ALONE,
+    answers_alone,
     camel,
     field,
     is_known,
@@ -60,12 +61,7 @@ def may_hold_media(items: Sequence[Mapping[str, Any]], kinds: Sequence[Sequence[
     rich = [index for index, each in enumerate(kinds) if each is not TEXT_ALONE]
     if any("inlineData" in kinds[index] or "fileData" in kinds[index] for index in rich):
         return True
-    answering = [index for index in rich if "functionResponse" in kinds[index]]
-    return any(
-        what == "functionResponse" and field(field(part, what), "parts")
-        for index in answering
-        for part, what in zip(parts_of(items[index]), kinds[index], strict=True)
-    )
+    return not all(answers_alone(items[index]) for index in rich if "functionResponse" in kinds[index])
 
 
 def look(
@@ -87,7 +83,7 @@ def look(
             counts[index] = responses + (responses < len(each))
         if roles[index] == OTHER or ("" in each and not all(map(is_known, parts_of(item)))):
             fixed.add(index)
-        if responses or "inlineData" in each or "fileData" in each:
+        if "inlineData" in each or "fileData" in each or (responses and not answers_alone(item)):
             imprints[index], tokens = imprint(item, OTHER)
             if tokens:
                 costs[index] = tokens

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from compacting_client.formats.gemini_contents.parts import TEXT_ALONE, field, parts_of
 
@@ -72,29 +72,32 @@ class _Pairing:
         """One content with calls or responses; `begins`: a turn of calls in it is a new one."""
         self._turn += begins
         for part, what in zip(parts, kinds, strict=True):
-            if what == "functionCall":
-                self._ask(index, field(part, what))
-            elif what == "functionResponse":
-                self._answer(index, field(part, what))
+            if what in ("functionCall", "functionResponse"):
+                data = field(part, what)
+                fields = cast("Mapping[str, Any]", data if isinstance(data, (dict, Mapping)) else {})
+                own = fields.get("id")
+                add = self._ask if what == "functionCall" else self._answer
+                add(index, str(own) if own else None, str(fields.get("name")))
 
-    def _ask(self, index: int, call: Any) -> None:
+    def _ask(self, index: int, own: str | None, name: str) -> None:
         asked = self.calls.setdefault(index, [])
-        own = field(call, "id")
-        key = str(own) if own else f"call_{index}_{len(asked)}"
+        key = own or f"call_{index}_{len(asked)}"
         asked.append(key)
         self._ids.add(key)
-        self._waiting.append(_Call(self._turn, str(own) if own else None, str(field(call, "name")), key))
+        self._waiting.append(_Call(self._turn, own, name, key))
 
-    def _answer(self, index: int, response: Any) -> None:
-        given_ = self.answers.setdefault(index, [])
-        own = field(response, "id")
-        found = self._match(str(own) if own else None, str(field(response, "name")))
+    def _answer(self, index: int, own: str | None, name: str) -> None:
+        given = self.answers.setdefault(index, [])
+        found = self._match(own, name)
         if found is not None:
             self._waiting.remove(found)
-        given_.append(found.key if found is not None else str(own or f"response_{index}_{len(given_)}"))
+        given.append(found.key if found is not None else own or f"response_{index}_{len(given)}")
 
     def _match(self, own: str | None, name: str) -> _Call | None:
+        waiting = self._waiting
         if own in self._ids:  # of a call that waits, or was answered already
-            return next((call for call in reversed(self._waiting) if call.id == own), None)
-        latest = [call for call in self._waiting if call.turn == self._waiting[-1].turn]
-        return next((call for call in latest if call.name == name), latest[0] if latest else None)
+            return next((call for call in reversed(waiting) if call.id == own), None)
+        if len(waiting) < 2:
+            return waiting[0] if waiting else None
+        latest = [call for call in waiting if call.turn == waiting[-1].turn]
+        return next((call for call in latest if call.name == name), latest[0])

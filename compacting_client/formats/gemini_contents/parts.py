@@ -14,7 +14,18 @@ from typing import Any, cast
 from compacting_client.formats import media
 from compacting_client.formats.base import as_dict
 
-__all__ = ["DATA", "TEXT_ALONE", "camel", "field", "is_known", "kind_of", "kinds_in", "media_tokens", "parts_of"]
+__all__ = [
+    "DATA",
+    "TEXT_ALONE",
+    "answers_alone",
+    "camel",
+    "field",
+    "is_known",
+    "kind_of",
+    "kinds_in",
+    "media_tokens",
+    "parts_of",
+]
 
 DATA = (
     "text",
@@ -64,9 +75,10 @@ def field(value: Any, name: str) -> Any:
 
 def parts_of(content: Any) -> list[dict[str, Any]]:
     """The parts of a content as plain dicts; a string is one text part.  Not to be changed: they may be the caller's own list."""
-    parts = field(content, "parts")
+    parts = cast("dict[str, Any]", content).get("parts") if type(content) is dict else None
     if type(parts) is list and set(map(type, cast("list[Any]", parts))) <= {dict}:
         return cast("list[dict[str, Any]]", parts)
+    parts = field(content, "parts")
     if isinstance(parts, str):
         return [{"text": parts}]
     if not isinstance(parts, (list, tuple)):
@@ -98,6 +110,12 @@ def kinds_in(contents: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
         else tuple(map(kind_of, parts_of(content)))
         for content in contents
     ]
+
+
+def answers_alone(content: Mapping[str, Any]) -> bool:
+    """Whether a content has nothing but responses without parts of their own, in the usual spelling."""
+    found = [part.get("functionResponse") for part in parts_of(content)]
+    return set(map(type, found)) == {dict} and not any("parts" in response for response in found)
 
 
 def is_known(part: Mapping[str, Any]) -> bool:

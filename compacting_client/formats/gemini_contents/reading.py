@@ -222,7 +222,7 @@ class _Reader:
         role = item.get("role")
         meant = [_meant(part) for part in parts_of(item)]
         told = MODEL if role == MODEL else "user" if role in ROLES else role or "user"
-        if len(meant) == 1 and told in ROLES and meant[0].keys() == {"text"} and type(meant[0]["text"]) is str:
+        if len(meant) == 1 and told in ROLES and len(meant[0]) == 1 and type(meant[0].get("text")) is str:
             return ROLES[told], meant[0]["text"]
         return {"parts": meant, "role": told}
 

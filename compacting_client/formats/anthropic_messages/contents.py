@@ -155,7 +155,8 @@ class _Pairs:
         for block, what in zip(blocks, kinds, strict=True):
             if what in _CALLS:
                 asked.append(str(block.get("id")))
-                self._link(index, block, what)
+                if what in SERVER_CALLS or "caller" in block:
+                    self._link(index, block, what)
             elif what.endswith("tool_result"):
                 call = str(block.get("tool_use_id"))
                 if call in asked:  # a server tool that ran inside this item

@@ -90,7 +90,8 @@ def _empty(
     last = len(items) - 1
     for index, blocks in enumerate(contents):
         if blocks is _SAID:
-            empty = not items[index]["content"].strip()
+            text = items[index]["content"]
+            empty = not text or text.isspace()
         elif blocks:
             texts = [str(block.get("text")) for block, what in zip(blocks, kinds[index], strict=True) if what == "text"]
             empty = "" in texts or (len(texts) == len(blocks) and not any(text.strip() for text in texts))
@@ -107,14 +108,15 @@ def _empty(
 
 
 def _tools(turns: Sequence[_Turn]) -> Iterator[Violation]:
-    for number, turn in enumerate(turns):
-        if turn.kinds == _SAID_ALONE:
-            continue  # what most are: one text
+    calls = [turn.ids("tool_use", "id") if turn.role == "assistant" else [] for turn in turns]
+    results = [turn.ids("tool_result", "tool_use_id") if turn.role == "user" else [] for turn in turns]
+    for number, (turn, asked, answers) in enumerate(zip(turns, calls, results, strict=True)):
+        if not asked and not answers:
+            continue  # what most are: text
         where = f"{FIELD}.{turn.first}"
-        after = turns[number + 1] if number + 1 < len(turns) else None
-        answered = after.ids("tool_result", "tool_use_id") if after is not None and after.role == "user" else []
-        asked = turn.ids("tool_use", "id") if turn.role == "assistant" else []
-        if missing := [call for call in asked if call not in answered]:  # OpenHands/OpenHands#7512
+        answered = results[number + 1] if number + 1 < len(turns) else []
+        if asked != answered and (missing := [call for call in asked if call not in answered]):
+            # OpenHands/OpenHands#7512
             yield Violation(
                 "an-unanswered",
                 where,
@@ -123,14 +125,12 @@ def _tools(turns: Sequence[_Turn]) -> Iterator[Violation]:
             )
         if len(asked) != len(set(asked)):
             yield Violation("an-dup-id", where, f"{where}: `tool_use` ids must be unique")
-        if turn.role == "user":
-            yield from _results(turn, turns[number - 1] if number else None)
+        if answers:
+            yield from _results(turn, answers, calls[number - 1] if number else [])
 
 
-def _results(turn: _Turn, before: _Turn | None) -> Iterator[Violation]:
+def _results(turn: _Turn, answers: Sequence[str], known: Sequence[str]) -> Iterator[Violation]:
     where = f"{FIELD}.{turn.first}"
-    known = before.ids("tool_use", "id") if before is not None and before.role == "assistant" else []
-    answers = turn.ids("tool_result", "tool_use_id")
     for call in answers:
         if call not in known:  # openai/openai-agents-python#1797
             yield Violation(

@@ -88,7 +88,7 @@ def look(items: Sequence[dict[str, Any]], texts: Sequence[Any], roles: Sequence[
         blocks = blocks_of(item)
         kinds = kinds_of(blocks)
         shape = _shape(kinds)
-        counts[index] = shape.count
+        counts[index] = shape.shown
         if shape.pairs:
             pairs.add(index, blocks, kinds)
         if shape.thinks:
@@ -113,12 +113,12 @@ def look(items: Sequence[dict[str, Any]], texts: Sequence[Any], roles: Sequence[
 class _Shape(NamedTuple):
     """What the kinds of the blocks of a message say of it.
 
-    ``count``    its neutral messages: one for each result, and one for all the rest
+    ``shown``    its neutral messages: one for each result, and one for all the rest
     ``known``    whether all of them are known; ``media``, ``results``, ``thinks``: whether there are such
     ``pairs``    whether there are calls or results
     """
 
-    count: int
+    shown: int
     known: bool
     media: bool
     results: bool
@@ -131,7 +131,7 @@ def _shape(kinds: tuple[str, ...]) -> _Shape:
     alone, holds = kinds.count("tool_result"), set(kinds)
     results = {what for what in holds if what.endswith("tool_result")}
     return _Shape(
-        count=alone + 1 if alone < len(kinds) else max(1, alone),
+        shown=alone + 1 if alone < len(kinds) else max(1, alone),
         known=holds <= _KNOWN | results,
         media=not holds.isdisjoint(_MEDIA),
         results=bool(results),

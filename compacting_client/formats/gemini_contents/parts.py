@@ -115,7 +115,9 @@ def kinds_in(contents: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
 def answers_alone(content: Mapping[str, Any]) -> bool:
     """Whether a content has nothing but responses without parts of their own, in the usual spelling."""
     found = [part.get("functionResponse") for part in parts_of(content)]
-    return set(map(type, found)) == {dict} and not any("parts" in response for response in found)
+    return set(map(type, found)) == {dict} and not any(
+        "parts" in cast("dict[str, Any]", response) for response in found
+    )
 
 
 def is_known(part: Mapping[str, Any]) -> bool:

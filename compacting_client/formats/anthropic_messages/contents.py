@@ -13,7 +13,7 @@ from compacting_client.formats import media
 from compacting_client.formats.anthropic_messages import thinking
 from compacting_client.formats.base import as_dict, get, kind, nested
 
-__all__ = ["SERVER_CALLS", "blocks_of", "imprint", "kinds_of", "look", "may_hold_media", "role_of"]
+__all__ = ["SERVER_CALLS", "blocks_of", "imprint", "look", "may_hold_media", "opened", "role_of"]
 
 SERVER_CALLS = frozenset({"server_tool_use", "mcp_tool_use"})
 
@@ -39,17 +39,25 @@ def blocks_of(item: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [as_dict(block) or {"type": "", "value": block} for block in cast("Sequence[Any]", content)]
 
 
-def kinds_of(blocks: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """The `kind` of each of these blocks."""
-    kinds = tuple([block.get("type") for block in blocks])
-    return cast("tuple[str, ...]", kinds) if set(map(type, kinds)) <= {str} else tuple(map(kind, blocks))
+def opened(item: Mapping[str, Any]) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    """The content blocks of a message, and the `kind` of each."""
+    content = item.get("content")
+    if type(content) is list and set(map(type, cast("list[Any]", content))) == {dict}:
+        try:  # plain dicts, what nearly all are
+            kinds = tuple([block["type"] for block in cast("list[dict[str, Any]]", content)])
+        except KeyError:
+            kinds = (None,)
+        if set(map(type, kinds)) == {str}:
+            return cast("list[dict[str, Any]]", content), cast("tuple[str, ...]", kinds)
+    blocks = blocks_of(item)
+    return blocks, tuple(map(kind, blocks))
 
 
 def role_of(item: Mapping[str, Any]) -> str:
     """The neutral role of a message."""
     role = item.get("role")
     if role == "user":
-        only_results = type(item.get("content")) is not str and set(kinds_of(blocks_of(item))) == {"tool_result"}
+        only_results = type(item.get("content")) is not str and set(opened(item)[1]) == {"tool_result"}
         return "tool" if only_results else "user"
     return role if role in ("assistant", SYSTEM) else OTHER
 
@@ -85,8 +93,7 @@ def look(items: Sequence[dict[str, Any]], texts: Sequence[Any], roles: Sequence[
         if type(texts[index]) is str:
             imprints[index] = dump(item)
             continue
-        blocks = blocks_of(item)
-        kinds = kinds_of(blocks)
+        blocks, kinds = opened(item)
         shape = _shape(kinds)
         counts[index] = shape.shown
         if shape.pairs:

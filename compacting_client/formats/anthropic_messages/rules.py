@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any, NamedTuple, cast
 
 from compacting_client.formats.anthropic_messages import thinking
-from compacting_client.formats.anthropic_messages.contents import SERVER_CALLS, blocks_of, kinds_of
+from compacting_client.formats.anthropic_messages.contents import SERVER_CALLS, opened
 from compacting_client.formats.anthropic_messages.reading import FIELD, items_of
 from compacting_client.formats.base import Violation, as_dict, column, get, kind, nested
 
@@ -19,8 +19,8 @@ __all__ = ["check"]
 MAX_CACHE_MARKS = 4
 
 
-_SAID: list[dict[str, Any]] = [{"type": "text", "text": "..."}]  # in the place of every text that is no list of blocks
-_SAID_ALONE = ("text",)
+_ALONE: list[dict[str, Any]] = [{"type": "text", "text": "..."}]  # in the place of every text that is no list of blocks
+_SAID = _ALONE, ("text",)
 
 
 class _Turn(NamedTuple):
@@ -46,8 +46,8 @@ def check(body: Mapping[str, Any]) -> list[Violation]:
         return []
     if not items:
         return [Violation("an-empty", FIELD, "messages: at least one message is required")]
-    contents = [_SAID if type(item.get("content")) is str else blocks_of(item) for item in items]
-    kinds = [_SAID_ALONE if blocks is _SAID else kinds_of(blocks) for blocks in contents]
+    looked = [_SAID if type(item.get("content")) is str else opened(item) for item in items]
+    contents, kinds = [blocks for blocks, _ in looked], [each for _, each in looked]
     roles = [*map(str, column(items, "role"))]
     turns = _turns(roles, contents, kinds)
     found = [
@@ -89,7 +89,7 @@ def _empty(
 ) -> Iterator[Violation]:
     last = len(items) - 1
     for index, blocks in enumerate(contents):
-        if blocks is _SAID:
+        if blocks is _ALONE:
             text = items[index]["content"]
             empty = not text or text.isspace()
         elif blocks:
@@ -234,7 +234,7 @@ def _manual_thinking(turns: Sequence[_Turn]) -> Iterator[Violation]:
 
 def _cache_marks(body: Mapping[str, Any], contents: Sequence[Sequence[Any]]) -> Iterator[Violation]:
     marks = [mark for part in (body.get("tools"), body.get("system")) for mark in _marks(part)]
-    blocks = [*chain(*[each for each in contents if each is not _SAID])]
+    blocks = [*chain(*[each for each in contents if each is not _ALONE])]
     within = nested(blocks)
     if within is None or any("cache_control" in block for block in within):
         marks += _marks(blocks)

@@ -73,7 +73,7 @@ class _Pairing:
         self._turn += begins
         for part, what in zip(parts, kinds, strict=True):
             if what in ("functionCall", "functionResponse"):
-                data = field(part, what)
+                data = part.get(what) or field(part, what)
                 fields = cast("Mapping[str, Any]", data if isinstance(data, (dict, Mapping)) else {})
                 own = fields.get("id")
                 add = self._ask if what == "functionCall" else self._answer

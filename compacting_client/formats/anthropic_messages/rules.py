@@ -108,13 +108,13 @@ def _empty(
 
 
 def _tools(turns: Sequence[_Turn]) -> Iterator[Violation]:
-    calls = [turn.ids("tool_use", "id") if turn.role == "assistant" else [] for turn in turns]
-    results = [turn.ids("tool_result", "tool_use_id") if turn.role == "user" else [] for turn in turns]
-    for number, (turn, asked, answers) in enumerate(zip(turns, calls, results, strict=True)):
-        if not asked and not answers:
-            continue  # what most are: text
+    rich = [number for number, turn in enumerate(turns) if turn.kinds is not _SAID[1]]
+    calls = {each: turns[each].ids("tool_use", "id") for each in rich if turns[each].role == "assistant"}
+    results = {each: turns[each].ids("tool_result", "tool_use_id") for each in rich if turns[each].role == "user"}
+    for number in rich:
+        turn, asked, answers = turns[number], calls.get(number, []), results.get(number, [])
         where = f"{FIELD}.{turn.first}"
-        answered = results[number + 1] if number + 1 < len(turns) else []
+        answered = results.get(number + 1, [])
         if asked != answered and (missing := [call for call in asked if call not in answered]):
             # OpenHands/OpenHands#7512
             yield Violation(
@@ -126,7 +126,7 @@ def _tools(turns: Sequence[_Turn]) -> Iterator[Violation]:
         if len(asked) != len(set(asked)):
             yield Violation("an-dup-id", where, f"{where}: `tool_use` ids must be unique")
         if answers:
-            yield from _results(turn, answers, calls[number - 1] if number else [])
+            yield from _results(turn, answers, calls.get(number - 1, []))
 
 
 def _results(turn: _Turn, answers: Sequence[str], known: Sequence[str]) -> Iterator[Violation]:

@@ -40,7 +40,11 @@ class Plain(NamedTuple):
     said: Callable[[str, str], Any]
 
 
-CHAT = Plain(FRAMES, lambda role, text: (role, text))
+def _said(role: str, text: str) -> tuple[str, str]:
+    return role, text
+
+
+CHAT = Plain(FRAMES, _said)
 
 
 _PAIR = FRAMES["tool"] - len("[,]")  # of a pair, which is a list as JSON

@@ -131,8 +131,9 @@ class Trace:
                 hashes[place] = hash((hashed, *position[index])) if index in position else hashed
             else:
                 said = meaning(items[index])  # all spellings of a plain text mean the same pair
-                plain = type(said) is tuple and len(said) == 2 and type(said[0]) is type(said[1]) is str
-                hashes[place] = hashed = hash(said if plain else dump(said))
+                pair = cast("Sequence[Any]", said)
+                plain = type(said) is tuple and len(pair) == 2 and type(pair[0]) is type(pair[1]) is str
+                hashes[place] = hashed = hash(tuple(pair) if plain else dump(said))
                 if index in position and roles[index] != "assistant":  # that answers only its own server tools
                     hashes[place] = hash((hashed, *position[index]))
         return struct.pack(f"{len(hashes)}q", *hashes)

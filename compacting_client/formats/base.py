@@ -282,7 +282,8 @@ class Glance:
         """How many characters the contents have; once they are `enough`, the rest is not counted."""
         contents, found = self._contents, 0
         for start in range(0, len(contents), _AT_ONCE):
-            found += sum(map(len, filter(None, contents[start : start + _AT_ONCE])))
+            texts: Sequence[str | None] = contents[start : start + _AT_ONCE]
+            found += sum(map(len, filter(None, texts)))
             if found > enough:
                 break
         return found

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from compacting_client.formats import media
-from compacting_client.formats.base import as_dict
+from compacting_client.formats.base import as_dict, column
 
 __all__ = [
     "DATA",
@@ -99,16 +99,17 @@ def kind_of(part: Mapping[str, Any]) -> str:
 
 def kinds_in(contents: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
     """The kind of each part of each content; the very `TEXT_ALONE` where there is one part, of nothing but a text that is not empty."""
+    lists = column(contents, "parts")
+    parts: list[Any] = [
+        each[0] if kind is list and len(each) == 1 else None for each, kind in zip(lists, map(type, lists), strict=True)
+    ]
+    texts: list[Any] = [
+        part["text"] if kind is dict and len(part) == 1 and "text" in part else None
+        for part, kind in zip(parts, map(type, parts), strict=True)
+    ]
     return [
-        TEXT_ALONE
-        if type(parts := content.get("parts")) is list
-        and len(parts) == 1
-        and type(part := parts[0]) is dict
-        and len(part) == 1
-        and type(text := part.get("text")) is str
-        and text
-        else tuple(map(kind_of, parts_of(content)))
-        for content in contents
+        TEXT_ALONE if text and type(text) is str else tuple(map(kind_of, parts_of(content)))
+        for text, content in zip(texts, contents, strict=True)
     ]
 
 

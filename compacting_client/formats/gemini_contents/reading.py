@@ -299,7 +299,7 @@ def _meant(part: Mapping[str, Any]) -> dict[str, Any]:
     """A part in one spelling, without ids and empty fields; its text stays, be it empty."""
     if len(part) == 1:  # a plain call or response, as most are
         ((name, data),) = part.items()
-        if name in _PLAIN and type(data) is dict and data.keys() == _PLAIN[name] and all(data.values()):
+        if name in _PLAIN and type(data) is dict and data.keys() == _PLAIN[name] and all(part[name].values()):
             return {name: data}
     return dict(_fields(part)) if kind_of(part) != "text" else {**dict(_fields(part)), "text": part["text"]}
 

@@ -11,7 +11,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     write("")
     write(f"{f'CPU time / that of {speed.UNIT}; messages:':<46}" + "".join(f"{size:>8,}" for size in speed.SIZES))
     for name in speed.works():
-        ratios = [speed.timed[name, size] / speed.timed[speed.UNIT, size] for size in speed.SIZES]
+        ratios = [speed.timed[name, size] / speed.timed[speed.unit_of(name), size] for size in speed.SIZES]
         write(f"    {name:<42}" + "".join(f"{ratio:>8.2f}" for ratio in ratios))
     for line in [*stability.lines(), *loops.lines()]:
         write(line)

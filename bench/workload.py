@@ -40,6 +40,58 @@ def conversation(size: int) -> list[dict[str, Any]]:
     return _own(size)
 
 
+def as_anthropic(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Chat messages as Anthropic messages: results of one step are blocks of one message; system messages stand outside."""
+    made: list[dict[str, Any]] = []
+    for message in messages:
+        role, text = message["role"], message["content"]
+        if role == "system":
+            continue
+        if role == "tool":
+            result = {"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": text}
+            _answered(made, "content", result)
+        elif calls := message.get("tool_calls"):
+            uses = [{"type": "tool_use", "id": call["id"], **_named(call, "input")} for call in calls]
+            made.append({"role": role, "content": [*([{"type": "text", "text": text}] if text else []), *uses]})
+        else:
+            made.append({"role": role, "content": text})
+    return made
+
+
+def as_gemini(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Chat messages as Gemini contents: the same, and calls have no ids."""
+    made: list[dict[str, Any]] = []
+    names: dict[str, str] = {}
+    for message in messages:
+        role, text = message["role"], message["content"]
+        if role == "system":
+            continue
+        said = [{"text": text}] if text else []
+        if role == "tool":
+            response = {"name": names[message["tool_call_id"]], "response": {"result": text}}
+            _answered(made, "parts", {"functionResponse": response})
+            continue
+        calls = message.get("tool_calls") or []
+        names.update({call["id"]: call["function"]["name"] for call in calls})
+        parts = [*said, *({"functionCall": _named(call, "args")} for call in calls)]
+        made.append({"role": "model" if role == "assistant" else role, "parts": parts})
+    return made
+
+
+def _named(call: dict[str, Any], arguments: str) -> dict[str, Any]:
+    function = call["function"]
+    return {"name": function["name"], arguments: json.loads(function["arguments"])}
+
+
+def _answered(made: list[dict[str, Any]], field: str, result: dict[str, Any]) -> None:
+    """Put a result beside those of the same step, or into a message of its own."""
+    last = made[-1]
+    if last["role"] == "user" and isinstance(last[field], list) and "text" not in last[field][0]:
+        last[field].append(result)
+    else:
+        made.append({"role": "user", field: [result]})
+
+
 def _own(size: int) -> list[dict[str, Any]]:
     rng = random.Random(20261130)
 

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, Protocol, cast
 
 from compacting_client.core.exchanges import Exchanges, pair
-from compacting_client.core.imprints import Imprint
+from compacting_client.core.imprints import CHAT, Imprint, Plain
 from compacting_client.core.offered import tool_names
 
 __all__ = ["OTHER", "SYSTEM", "Contents", "Conversation", "ItemEdit", "Message", "Ours", "Reader", "called"]
@@ -112,6 +112,8 @@ class Contents(NamedTuple):
     ``links``         pairs of items that belong together for another reason
     ``fixed``         items that are never cut, by a rule of the format
     ``rich``          items whose imprint is no text, ascending
+    ``counts``        neutral messages per item, or None: one each
+    ``thinking``      items that hold signed thinking
     """
 
     imprints: Sequence[Imprint]
@@ -121,20 +123,8 @@ class Contents(NamedTuple):
     rich: Sequence[int]
     links: Sequence[tuple[int, int]] = ()
     fixed: AbstractSet[int] = frozenset()
-
-    @classmethod
-    def of(
-        cls,
-        imprinted: Sequence[tuple[Imprint, int]],
-        calls: Mapping[int, Sequence[str]],
-        answers: Mapping[int, Sequence[str]],
-        links: Sequence[tuple[int, int]],
-        fixed: AbstractSet[int],
-    ) -> Contents:
-        """From the imprint of each item and the tokens of its media, 0 where it has none."""
-        media = {index: tokens for index, (_, tokens) in enumerate(imprinted) if tokens}
-        rich = [index for index, (imprint, _) in enumerate(imprinted) if type(imprint) is not str]
-        return cls([imprint for imprint, _ in imprinted], media, calls, answers, rich, links, fixed)
+    counts: Sequence[int] | None = None
+    thinking: frozenset[int] = frozenset()
 
 
 @dataclass(eq=False)
@@ -144,12 +134,11 @@ class Conversation:
     ``roles[i]``   neutral role of item *i*; an item of only tool results is "tool", one of no known role OTHER
     ``look``       gives the Contents; asked once, where something is to be decided
     ``fits``       whether all items are no more than so many tokens, by a glance; None where it takes a look at each to say
-    ``counts``     neutral messages per item, or None: one each
+    ``plain``      how an item is written that has a text for an imprint
     ``head``       neutral system messages that the provider keeps outside the history
     ``tools``      the tool definitions as JSON-like data, or None
     ``schema``     what the answer has to look like, as JSON-like data, or None
     ``opens_with_user``   the provider wants a user turn first
-    ``thinking``   items that hold signed thinking
     ``binds``      signed thinking is bound to what stood before it when it was made
     ``waits``      why no new edit may be made now, or None
     ``ours``       items with text that was inserted here, as far as they are recognised
@@ -162,12 +151,11 @@ class Conversation:
     roles: list[str]
     look: Callable[[], Contents]
     fits: Callable[[float], bool | None] = field(default=lambda _: None)
-    counts: Sequence[int] | None = None
+    plain: Plain = CHAT
     head: Sequence[Message] = ()
     tools: Any = None
     schema: Any = None
     opens_with_user: bool = False
-    thinking: frozenset[int] = frozenset()
     binds: bool = False
     waits: str | None = None
     ours: Mapping[int, Ours] = field(default_factory=dict[int, Ours])
@@ -220,6 +208,16 @@ class Conversation:
     def fixed(self) -> AbstractSet[int]:
         """Items that are never cut, by a rule of the format."""
         return self.contents.fixed
+
+    @property
+    def counts(self) -> Sequence[int] | None:
+        """Neutral messages per item, or None: one each."""
+        return self.contents.counts
+
+    @property
+    def thinking(self) -> frozenset[int]:
+        """Items that hold signed thinking."""
+        return self.contents.thinking
 
     @cached_property
     def _offered(self) -> AbstractSet[str]:

@@ -2,7 +2,7 @@
 
 An imprint is
 
-* a text: the item is ``{"role": <its neutral role>, "content": text}`` and nothing else;
+* a text: the item is nothing but that text in its role, as the format writes it (in a chat ``{"role": <role>, "content": text}``);
 * a pair of texts: ``{"role": "tool", "tool_call_id": call, "content": text}`` and nothing else, as ``(text, call)``;
 * bytes: the compact JSON of anything else, without the data of its media.
 
@@ -11,14 +11,14 @@ Most messages are texts, and a text costs nothing to keep, to compare and to has
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TypeAlias, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import orjson
 
 from compacting_client.core.tokens import dump, of_length, utf16_length
 
-__all__ = ["FRAMES", "Imprint", "size", "sizes"]
+__all__ = ["CHAT", "FRAMES", "Imprint", "Plain", "size", "sizes"]
 
 Imprint: TypeAlias = "str | tuple[str, str] | bytes"
 
@@ -26,27 +26,47 @@ FRAMES: Mapping[str, int] = {
     **{role: len(dump({"role": role, "content": ""})) - len('""') for role in ("user", "assistant")},
     "tool": len(dump({"role": "tool", "tool_call_id": "", "content": ""})) - 2 * len('""'),
 }
-"""UTF-16 units of an item's JSON around its texts, by neutral role; items of other roles have bytes for an imprint."""
+"""UTF-16 units of a chat item's JSON around its texts, by neutral role; items of other roles have bytes for an imprint."""
+
+
+class Plain(NamedTuple):
+    """How a format writes an item that is nothing but a text in its role.
+
+    ``frames``   UTF-16 units of its JSON around the text, by the neutral roles that it may have
+    ``said``     what it says, of role and text, as digests have it
+    """
+
+    frames: Mapping[str, int]
+    said: Callable[[str, str], Any]
+
+
+def _said(role: str, text: str) -> tuple[str, str]:
+    return role, text
+
+
+CHAT = Plain(FRAMES, _said)
 
 
 _PAIR = FRAMES["tool"] - len("[,]")  # of a pair, which is a list as JSON
 
 
-def sizes(imprints: Sequence[Imprint], roles: Sequence[str]) -> list[float]:
+def sizes(imprints: Sequence[Imprint], roles: Sequence[str], frames: Mapping[str, int] = FRAMES) -> list[float]:
     """The default estimate of each item, in tokens, its media aside."""
-    json, frames, pair = orjson.dumps, FRAMES, _PAIR
+    json, pair = orjson.dumps, _PAIR
     return [
         # what `size` says of ASCII text, in place: most messages are that
         (len(json(imprint)) + frames[role] + 3) >> 2
         if type(imprint) is str and imprint.isascii()
         else (len(json(imprint)) + pair + 3) >> 2
         if type(imprint) is tuple and imprint[0].isascii() and imprint[1].isascii()
-        else size(imprint, role)
+        else (len(imprint) + 3) >> 2
+        if type(imprint) is bytes and imprint.isascii()
+        else size(imprint, role, frames)
         for imprint, role in zip(imprints, roles, strict=True)
     ]
 
 
-def size(imprint: Imprint, role: str) -> int:
+def size(imprint: Imprint, role: str, frames: Mapping[str, int] = FRAMES) -> int:
     """The default estimate of an item of this role."""
     if type(imprint) is bytes:
         return of_length(len(imprint) if imprint.isascii() else utf16_length(imprint))
@@ -58,4 +78,4 @@ def size(imprint: Imprint, role: str) -> int:
                 units += len(text.encode("utf-16-le")) // 2 - len(text.encode())
     except (TypeError, UnicodeEncodeError):  # lone surrogates
         units = utf16_length(dump(imprint))
-    return of_length(units + (FRAMES[role] if type(imprint) is str else _PAIR))
+    return of_length(units + (frames[role] if type(imprint) is str else _PAIR))

@@ -307,9 +307,18 @@ class Measure:
         return self.scale.estimate(limit) - self._beside if self._tokenizer is None else (limit - self._beside) / 4
 
     def _estimated(self) -> Sizes:
-        contents = self.conversation.contents
-        count = imprints.sizes if self._tokenizer is None else partial(_each, self._tokenizer)
-        found = Sizes(contents.imprints, self.conversation.roles, contents.media, count)
+        conversation, contents, told = (
+            self.conversation,
+            self.conversation.contents,
+            self.conversation.contents.imprints,
+        )
+        if self._tokenizer is None:
+            count = partial(imprints.sizes, frames=conversation.plain.frames)
+        else:
+            count = partial(_each, self._tokenizer)
+            if conversation.plain is not imprints.CHAT:  # it counts the parts of a message as their JSON
+                told = [conversation.reader.imprint(item, OTHER)[0] for item in conversation.items]
+        found = Sizes(told, conversation.roles, contents.media, count)
         if self._seen is not None:
             found.take(self._seen.sizes[: self._shared], self.trace.history[: self._shared])
         return found

@@ -6,10 +6,10 @@ import struct
 from bisect import bisect_left
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from compacting_client.core.conversation import Conversation
-from compacting_client.core.imprints import Imprint
+from compacting_client.core.imprints import CHAT, Imprint
 from compacting_client.core.plan import Plan, Stretch, stretches
 from compacting_client.core.prefix import OPENING
 from compacting_client.core.tokens import dump, dump_all
@@ -104,10 +104,13 @@ class Trace:
         """What positions [start, stop) say; that of two stretches in a row is that of both together."""
         texts, roles = self.opening(stop) if start == 0 and stop <= OPENING else self.texts(start, stop)
         meanings: list[Any] = list(zip(roles, texts, strict=True))
+        plain = self.conversation.plain
         for place, (index, text) in enumerate(zip(self.history[start:stop], texts, strict=True)):
             if type(text) is not str:
                 said, answered = self._meant(index, text)
                 meanings[place] = [said, answered] if answered else said
+            elif plain is not CHAT:
+                meanings[place] = plain.said(*meanings[place])
         return dump_all(meanings) + b"," if meanings else b""
 
     def hashed(self, start: int, stop: int) -> bytes:
@@ -130,8 +133,9 @@ class Trace:
                 hashes[place] = hash((hashed, *position[index])) if index in position else hashed
             else:
                 said = meaning(items[index])  # all spellings of a plain text mean the same pair
-                plain = type(said) is tuple and len(said) == 2 and type(said[0]) is type(said[1]) is str
-                hashes[place] = hashed = hash(said if plain else dump(said))
+                pair = cast("Sequence[Any]", said)
+                plain = type(said) is tuple and len(pair) == 2 and type(pair[0]) is type(pair[1]) is str
+                hashes[place] = hashed = hash(tuple(pair) if plain else dump(said))
                 if index in position and roles[index] != "assistant":  # that answers only its own server tools
                     hashes[place] = hash((hashed, *position[index]))
         return struct.pack(f"{len(hashes)}q", *hashes)
@@ -142,15 +146,17 @@ class Trace:
         item, role = conversation.items[index], conversation.roles[index]
         imprint, _ = conversation.reader.imprint(item, role)
         if type(imprint) is str:
-            return role, imprint
+            return conversation.plain.said(role, imprint)
         said, answered = self._meant(index, imprint)
         return [said, answered] if answered else said
 
     def _meant(self, index: int, imprint: Imprint) -> tuple[Any, Sequence[int]]:
-        conversation = self.conversation
+        conversation, plain = self.conversation, self.conversation.plain
         said = (
             ("tool", imprint[0]) if type(imprint) is tuple else conversation.reader.meaning(conversation.items[index])
         )
+        if plain is not CHAT and type(said) is tuple:  # another spelling of a plain text
+            said = plain.said(*cast("tuple[str, str]", said))
         # an assistant answers only its own server tools, and a look at the opening alone pairs nothing
         answers = conversation.roles[index] != "assistant"
         return said, conversation.exchanges.position.get(index, ()) if answers else ()

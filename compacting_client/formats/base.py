@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple, Protocol, cast
 
 import orjson
@@ -29,6 +30,7 @@ __all__ = [
     "get",
     "given",
     "kind",
+    "nested",
     "snapshot",
     "texts_of",
     "whole",
@@ -156,7 +158,7 @@ def drained(body: Mapping[str, Any], *fields: str) -> Mapping[str, Any]:
     once: dict[str, Any] = {name: list(body[name]) for name in fields if _is_iterable(body.get(name))}
     for name in fields:
         value = once.get(name, body.get(name))
-        if isinstance(value, (list, tuple)) and texts_of(value) is None:
+        if isinstance(value, (list, tuple)) and nested(cast("Sequence[Any]", value)) is None:
             items = cast("Sequence[Any]", value)
             listed = [_with_lists(item) for item in items]
             if any(new is not item for new, item in zip(listed, items, strict=True)):
@@ -172,6 +174,24 @@ def texts_of(items: Any) -> list[str | None] | None:
     return contents if set(map(type, contents)) <= _TEXT else None
 
 
+def nested(items: Sequence[Any]) -> list[dict[str, Any]] | None:
+    """These, the blocks in their contents, and those in theirs, where all are plain dicts whose contents are texts or lists; None for any other."""
+    found: list[dict[str, Any]] = []
+    for _ in range(_DEPTH):
+        if not set(map(type, items)) <= {dict}:
+            return None
+        found += items
+        contents = [item.get("content") for item in items]
+        inner = [content for content in contents if type(content) is not str and content is not None]
+        if not inner:
+            return found
+        if set(map(type, inner)) != {list}:
+            return None
+        items = [*chain.from_iterable(inner)]
+    return None
+
+
+_DEPTH = 3  # messages, their blocks, and what a tool result or a document holds
 _AT_ONCE = (
     64  # messages: a buffer for all of a long history would be fetched from the system, and be given back, each time
 )
@@ -213,7 +233,7 @@ def whole(body: Mapping[str, Any], *names: str) -> int:
 
 def kind(block: Any) -> str:
     """The ``type`` of a content block, a dict or a typed object; "" where it has none."""
-    found = get(block, "type")
+    found = cast("dict[str, Any]", block).get("type") if type(block) is dict else get(block, "type")
     return found if isinstance(found, str) else ""
 
 
@@ -221,13 +241,21 @@ class Glance:
     """Whether messages of these contents are no more than so many tokens; None where it takes a look at each to say.  It is not done twice.
 
     UTF-8 is never shorter than UTF-16, in which the estimate counts, and what is rounded up is less than a token for each; a text has at least
-    as many UTF-16 units as it has characters.  ``plain``: the contents are known to be texts or nothing.
+    as many UTF-16 units as it has characters.  ``plain``: the contents are known to be texts or nothing.  ``media``: whether items may hold
+    some, which costs other than its JSON; without it contents that are more than texts are not judged.
     """
 
-    __slots__ = ("_contents", "_found", "_items", "_plain")
+    __slots__ = ("_contents", "_found", "_items", "_media", "_plain")
 
-    def __init__(self, items: Sequence[Mapping[str, Any]], contents: Sequence[Any], *, plain: bool = False) -> None:
-        self._items, self._contents, self._plain = items, contents, plain
+    def __init__(
+        self,
+        items: Sequence[Mapping[str, Any]],
+        contents: Sequence[Any],
+        *,
+        plain: bool = False,
+        media: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._items, self._contents, self._plain, self._media = items, contents, plain, media
         self._found: tuple[float, float] | None = None
 
     def __call__(self, tokens: float) -> bool | None:
@@ -240,29 +268,44 @@ class Glance:
     def _bounds(self, tokens: float) -> tuple[float, float]:
         """What they are at least and at most: the one that is worth finding out."""
         contents = self._contents
-        if not self._plain and not set(map(type, contents)) <= _TEXT:
+        try:
+            if not self._plain and not set(map(type, contents)) <= _TEXT:
+                return (-math.inf, math.inf) if self._media() else self._of_json(4 * tokens)
+            step = max(1, len(contents) // 64)
+            if sum([len(text) for text in contents[::step] if text]) * step > 4 * tokens:
+                return self._characters(4 * tokens + 4) / 4 - 1, math.inf
+            return -math.inf, sum(map(len, self._serialised())) / 4 + len(self._items)
+        except TypeError:  # lone surrogates, typed objects inside
             return -math.inf, math.inf
-        step = max(1, len(contents) // 64)
-        if sum([len(text) for text in contents[::step] if text]) * step > 4 * tokens:
-            return self._characters(4 * tokens + 4) / 4 - 1, math.inf
-        return -math.inf, self._serialised()
 
     def _characters(self, enough: float) -> int:
         """How many characters the contents have; once they are `enough`, the rest is not counted."""
         contents, found = self._contents, 0
         for start in range(0, len(contents), _AT_ONCE):
-            found += sum(map(len, filter(None, contents[start : start + _AT_ONCE])))
+            texts: Sequence[str | None] = contents[start : start + _AT_ONCE]
+            found += sum(map(len, filter(None, texts)))
             if found > enough:
                 break
         return found
 
-    def _serialised(self) -> float:
-        """Their JSON, made once."""
-        items, starts = self._items, range(0, len(self._items), _AT_ONCE)
-        try:
-            return sum([len(orjson.dumps(items[start : start + _AT_ONCE])) for start in starts]) / 4 + len(items)
-        except TypeError:  # lone surrogates, typed objects inside
-            return math.inf
+    def _of_json(self, units: float) -> tuple[float, float]:
+        """The bounds of items that are no more than their JSON, beside so many units of UTF-16."""
+        items = self._items
+        step = max(1, len(items) // 64)
+        if len(orjson.dumps(items[::step])) * step <= units:
+            return -math.inf, sum(map(len, self._serialised())) / 4 + len(items)
+        characters = 0
+        for piece in self._serialised():
+            # of the list it has brackets, and a comma less than items
+            characters += (len(piece) if piece.isascii() else len(piece.decode())) - _AT_ONCE - 1
+            if characters > units:
+                break
+        return characters / 4, math.inf
+
+    def _serialised(self) -> Iterator[bytes]:
+        """Their JSON, in pieces.  Raises TypeError where it cannot be made."""
+        items = self._items
+        return (orjson.dumps(items[start : start + _AT_ONCE]) for start in range(0, len(items), _AT_ONCE))
 
 
 def wire_json(body: Any) -> Any:

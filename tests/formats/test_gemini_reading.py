@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from compacting_client import DropOldest
+from compacting_client.core.tokens import dump
 from compacting_client.core.trace import Trace
 from compacting_client.formats import gemini_contents as gemini
 from compacting_client.formats.base import Unreadable, Usage
@@ -305,3 +306,18 @@ def test_usage() -> None:
     assert gemini.usage({"usage_metadata": {"prompt_token_count": 9}}) == Usage(9, 0, 0)
     assert gemini.usage({}, Usage(1, 0, 1)) == Usage(1, 0, 1)
     assert gemini.usage({"usageMetadata": {"trafficType": "ON_DEMAND"}}) is None
+
+
+@pytest.mark.parametrize("role", ["user", "model"])
+def test_a_plain_text_is_the_same_in_every_spelling(role: str) -> None:
+    """Empty fields and a missing role change no digest, neither one of this process nor one that is stored."""
+    plain = {"role": role, "parts": [{"text": "naïve"}]}
+    others: list[Any] = [
+        {"role": role, "parts": [{"text": "naïve", "functionCall": None}]},
+        {"role": role, "parts": "naïve"},
+        *(["naïve", {"parts": [{"text": "naïve"}]}] if role == "user" else []),
+    ]
+    traces = [Trace(gemini.read({"contents": [each]})) for each in (plain, *others)]
+    assert len({trace.hashed(0, 1) for trace in traces}) == 1
+    assert {trace.said(0, 1) for trace in traces} == {dump(plain) + b","}
+    assert len({dump(trace.meaning(0)) for trace in traces}) == 1

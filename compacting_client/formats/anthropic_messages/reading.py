@@ -4,28 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, cast
 
-from compacting_client.core.conversation import OTHER, SYSTEM, Contents, Conversation, ItemEdit, Message
+from compacting_client.core.conversation import SYSTEM, Conversation, ItemEdit, Message
 from compacting_client.core.edits import rendered
 from compacting_client.core.facts import asked_in
 from compacting_client.core.imprints import Imprint
-from compacting_client.core.plan import Plan
+from compacting_client.core.plan import Plan, between
 from compacting_client.core.tokens import dump
-from compacting_client.formats import canonical, media
+from compacting_client.formats import canonical
 from compacting_client.formats.anthropic_messages import thinking
+from compacting_client.formats.anthropic_messages.contents import blocks_of, imprint, look, may_hold_media, role_of
 from compacting_client.formats.base import Asked, Glance, Unreadable, Usage, as_dict, column, get, given, kind
 
-__all__ = ["API", "FIELD", "SERVER_CALLS", "asked", "blocks_of", "held", "items_of", "read", "usage", "write"]
+__all__ = ["API", "FIELD", "asked", "held", "items_of", "read", "usage", "write"]
 
 API = "anthropic-messages"
 FIELD = "messages"
-
-_PLAIN = frozenset({"user", "assistant"})
-SERVER_CALLS = frozenset({"server_tool_use", "mcp_tool_use"})
-_KNOWN = (
-    thinking.THINKING | SERVER_CALLS | {"text", "image", "document", "search_result", "tool_use", "container_upload"}
-)
 
 
 def held(body: Mapping[str, Any]) -> str | None:
@@ -39,68 +35,43 @@ def held(body: Mapping[str, Any]) -> str | None:
     return "the provider is asked to compact" if asked or given(body.get("compaction")) else None
 
 
-def read(body: Mapping[str, Any], texts: Sequence[str | None] | None = None) -> Conversation:  # noqa: ARG001 - looked into anyway
+def read(body: Mapping[str, Any], texts: Sequence[str | None] | None = None) -> Conversation:
     """The conversation of ``body["messages"]`` and ``body["system"]``.  Raises Unreadable where it is no list of messages."""
     items = items_of(body)
-    blocks = [blocks_of(item) for item in items]
-    roles = [_role(item, parts) for item, parts in zip(items, blocks, strict=True)]
-    pairs = _Pairs()
-    for index, parts in enumerate(blocks):
-        pairs.add(index, parts)
+    contents = column(items, "content") if texts is None else texts
+    roles = column(items, "role")
+    for index, (role, content) in enumerate(zip(roles, contents, strict=True)):
+        if role != "assistant" and (role != "user" or type(content) is not str):
+            roles[index] = role_of(items[index])
     model = str(body.get("model") or "")
     binds, enabled = thinking.binds(model, body), thinking.enabled(body)
-    opening = thinking.opening(roles, blocks) if enabled else None
-    fixed = {
-        index
-        for index, parts in enumerate(blocks)
-        if roles[index] == OTHER or (roles[index] != SYSTEM and not _all_known(parts))
-    }
-    if opening is not None:
-        fixed.add(opening)
     return Conversation(
         api=API,
         model=model,
         reader=_Reader(),
         items=items,
         roles=roles,
-        look=partial(_look, items, roles, blocks, pairs, fixed),
-        fits=Glance(items, column(items, "content")),
-        counts=[_count(parts) for parts in blocks],
+        look=partial(look, items, contents, roles, manual=enabled),
+        fits=Glance(items, contents, plain=texts is not None, media=partial(may_hold_media, items)),
         head=_head(body.get("system")),
         tools=body["tools"] if given(body.get("tools")) else None,
         schema=get(body.get("output_format") or get(body.get("output_config"), "format"), "schema"),
         opens_with_user=True,
-        thinking=frozenset(
-            index for index, parts in enumerate(blocks) if any(kind(part) in thinking.THINKING for part in parts)
-        ),
         binds=binds,
         waits="open thinking loop" if binds and enabled and thinking.loop_is_open(roles) else None,
     )
 
 
-def _look(
-    items: Sequence[Any], roles: Sequence[str], blocks: Sequence[Sequence[Any]], pairs: _Pairs, fixed: set[int]
-) -> Contents:
-    imprinted = [*map(_imprint, items, roles)]
-    return Contents.of(imprinted, pairs.calls, pairs.answers, [*pairs.links, *_neighbours(roles, blocks)], fixed)
-
-
-def _imprint(item: Any, role: str) -> tuple[Imprint, int]:
-    """The imprint of a message, and the tokens of its media."""
-    text = item.get("content")
-    if type(text) is str:
-        return (text if len(item) == 2 and role in _PLAIN else dump(item)), 0
-    light, tokens = _without_media(blocks_of(item))
-    return dump({**item, "content": light} if tokens else item), tokens
-
-
 def write(plan: Plan, conversation: Conversation, body: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of `body` without the items that go; kept blocks are the caller's own objects."""
-    messages = body[FIELD]
+    messages, size = body[FIELD], len(conversation)
+    if not plan.edits and plan.strip is None:
+        stay = between(plan.stretches, size)
+        return {**body, FIELD: [*chain.from_iterable(messages[start:stop] for start, stop in stay)]}
     start, stop = plan.strip or (0, 0)
     sent: list[Any] = []
     edits = plan.edits.by_item()
-    for index in plan.kept(len(conversation)):
+    for index in plan.kept(size):
         item = messages[index]
         if start <= index < stop and conversation.roles[index] == "assistant":
             item = _stripped(item)
@@ -151,82 +122,13 @@ def items_of(body: Mapping[str, Any]) -> list[dict[str, Any]]:
     messages = body.get(FIELD)
     if not isinstance(messages, (list, tuple)):
         raise Unreadable(f"{FIELD} is no list")
-    items = [as_dict(message) for message in cast("Sequence[Any]", messages)]
+    messages = cast("Sequence[Any]", messages)
+    if set(map(type, messages)) <= {dict}:
+        return list(messages)
+    items = [as_dict(message) for message in messages]
     if None in items:
         raise Unreadable(f"{FIELD}[{items.index(None)}] is no message")
     return cast("list[dict[str, Any]]", items)
-
-
-def blocks_of(item: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The content blocks of a message as plain dicts; a string is one text block."""
-    content = item.get("content")
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}]
-    if not isinstance(content, (list, tuple)):
-        return []
-    return [as_dict(block) or {"type": "", "value": block} for block in cast("Sequence[Any]", content)]
-
-
-class _Pairs:
-    """Collects, item by item, the calls and results that have to find each other."""
-
-    def __init__(self) -> None:
-        self.calls: dict[int, list[str]] = {}
-        self.answers: dict[int, list[str]] = {}
-        self.links: list[tuple[int, int]] = []
-        self._servers: dict[str, int] = {}
-
-    def add(self, index: int, blocks: Sequence[Mapping[str, Any]]) -> None:
-        asked: list[str] = []
-        for block in blocks:
-            what = kind(block)
-            if what == "tool_use" or what in SERVER_CALLS:
-                asked.append(str(block.get("id")))
-                self._link(index, block, what)
-            elif what.endswith("tool_result"):
-                call = str(block.get("tool_use_id"))
-                if call in asked:  # a server tool that ran inside this item
-                    asked.remove(call)
-                else:
-                    self.answers.setdefault(index, []).append(call)
-        if asked:
-            self.calls[index] = asked
-
-    def _link(self, index: int, block: Mapping[str, Any], what: str) -> None:
-        """A call made by running code belongs to the server tool that runs it (programmatic tool calling)."""
-        if what in SERVER_CALLS:
-            self._servers[str(block.get("id"))] = index
-        caller = get(block.get("caller"), "tool_id")
-        if isinstance(caller, str) and caller in self._servers:
-            self.links.append((self._servers[caller], index))
-
-
-def _neighbours(roles: Sequence[str], blocks: Sequence[Sequence[Any]]) -> list[tuple[int, int]]:
-    """A system item stands after a user turn and before an assistant turn; thinking stays with what it led to in the next item."""
-    links: list[tuple[int, int]] = []
-    for index in range(len(roles) - 1):
-        role, after = roles[index], roles[index + 1]
-        beside_system = after == SYSTEM or (role == SYSTEM and after == "assistant")
-        led_to = role == after == "assistant" and any(kind(block) in thinking.THINKING for block in blocks[index])
-        if beside_system or led_to:
-            links.append((index, index + 1))
-    return links
-
-
-def _role(item: Mapping[str, Any], blocks: Sequence[Any]) -> str:
-    role = item.get("role")
-    if role == "user":
-        return "tool" if blocks and all(kind(block) == "tool_result" for block in blocks) else "user"
-    return role if role in ("assistant", SYSTEM) else OTHER
-
-
-def _all_known(blocks: Sequence[Any]) -> bool:
-    return all((what := kind(block)) in _KNOWN or what.endswith("tool_result") for block in blocks)
-
-
-def _count(blocks: Sequence[Any]) -> int:
-    results = sum(kind(block) == "tool_result" for block in blocks)
-    return results + 1 if results < len(blocks) else max(1, results)
 
 
 def _head(system: Any) -> list[Message]:
@@ -278,13 +180,13 @@ class _Reader:
         return shown
 
     def imprint(self, item: Any, role: str) -> tuple[Imprint, int]:
-        return _imprint(item, role)
+        return imprint(item, role)
 
     def meaning(self, item: Any) -> Any:
         said = [_meant(block) for block in blocks_of(item)]
         only_text = len(said) == 1 and isinstance(said[0], str)
         meant = item.get("role"), said[0] if only_text else said
-        rest = canonical.fields(item, "role", "content")
+        rest = canonical.fields(item, "role", "content") if len(item) > 2 else None
         return (*meant, rest) if rest else meant
 
     def asked(self, item: Any) -> tuple[str, list[tuple[str, str, Any]]]:
@@ -334,8 +236,13 @@ def _written(text: str) -> dict[str, Any]:
 
 
 def _meant(block: Mapping[str, Any]) -> Any:
-    if kind(block) == "tool_use":
+    what = block.get("type")
+    if what == "tool_use":
         return [block.get("name"), canonical.arguments(block.get("input"))]
+    if what == "tool_result" and len(block) == 3 and "tool_use_id" in block:  # plain, as most are
+        content = block.get("content")
+        if content and type(content) is str:
+            return {"type": what, "content": content}
     return canonical.block({name: value for name, value in block.items() if name != "caller"})
 
 
@@ -349,39 +256,3 @@ def _text(value: Any) -> Any:
             else list(blocks)
         )
     return value
-
-
-def _without_media(blocks: Sequence[Any]) -> tuple[list[Any], int]:
-    """The blocks without the data of pictures and documents, and the tokens that those cost."""
-    light: list[Any] = []
-    tokens = 0
-    for each in blocks:
-        block = as_dict(each) or {}
-        source = as_dict(block.get("source")) or {}
-        inner = source if source.get("type") == "content" else block
-        if kind(block) in ("image", "document") and source.get("type") in ("base64", "url", "file"):
-            tokens += (
-                _picture_tokens(source)
-                if kind(block) == "image"
-                else media.document_tokens(str(source.get("data") or ""))
-            )
-            light.append({**block, "source": None})
-        elif isinstance(inner.get("content"), (list, tuple)) and (
-            kind(block) == "document" or kind(block).endswith("tool_result")
-        ):
-            shown, inside = _without_media(cast("Sequence[Any]", inner["content"]))
-            tokens += inside
-            changed = {"source": {**source, "content": shown}} if inner is source else {"content": shown}
-            light.append({**block, **changed} if inside else each)
-        else:
-            light.append(each)
-    return light, tokens
-
-
-def _picture_tokens(source: Mapping[str, Any]) -> int:
-    """The provider's vision guide: width x height / 750 after fitting into 1,568 pixels; at most about 1,600."""
-    size = media.picture_size(str(source.get("data") or "")) if source.get("type") == "base64" else None
-    if size is None:
-        return 1_600
-    scale = min(1.0, 1568 / max(size))
-    return min(1_600, max(1, int(size[0] * scale * size[1] * scale / 750)))

@@ -6,28 +6,37 @@ Consecutive messages of one role are one turn to the API.  Wordings are the prov
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple, cast
 
 from compacting_client.formats.anthropic_messages import thinking
-from compacting_client.formats.anthropic_messages.reading import FIELD, SERVER_CALLS, blocks_of, items_of
-from compacting_client.formats.base import Violation, as_dict, get, kind
+from compacting_client.formats.anthropic_messages.contents import SERVER_CALLS, opened
+from compacting_client.formats.anthropic_messages.reading import FIELD, items_of
+from compacting_client.formats.base import Violation, as_dict, column, get, kind, nested
 
 __all__ = ["check"]
 
 MAX_CACHE_MARKS = 4
 
 
+_ALONE: list[dict[str, Any]] = [{"type": "text", "text": "..."}]  # in the place of every text that is no list of blocks
+_SAID = _ALONE, ("text",)
+
+
 class _Turn(NamedTuple):
     first: int
     role: str
     blocks: list[dict[str, Any]]
+    kinds: tuple[str, ...]
 
     def ids(self, what: str, field: str) -> list[str]:
-        return [str(block.get(field)) for block in self.blocks if kind(block) == what]
+        if what not in self.kinds:
+            return []
+        return [str(block.get(field)) for block, each in zip(self.blocks, self.kinds, strict=True) if each == what]
 
     @property
     def only_results(self) -> bool:
-        return self.role == "user" and bool(self.blocks) and all(kind(block) == "tool_result" for block in self.blocks)
+        return self.role == "user" and set(self.kinds) == {"tool_result"}
 
 
 def check(body: Mapping[str, Any]) -> list[Violation]:
@@ -37,16 +46,18 @@ def check(body: Mapping[str, Any]) -> list[Violation]:
         return []
     if not items:
         return [Violation("an-empty", FIELD, "messages: at least one message is required")]
-    contents = [blocks_of(item) for item in items]
-    turns = _turns(items, contents)
+    looked = [_SAID if type(item.get("content")) is str else opened(item) for item in items]
+    contents, kinds = [blocks for blocks, _ in looked], [each for _, each in looked]
+    roles = [*map(str, column(items, "role"))]
+    turns = _turns(roles, contents, kinds)
     found = [
-        *_empty(items, contents),
+        *_empty(items, contents, kinds),
         *_tools(turns),
         *_server_tools(turns),
-        *_systems(items, contents),
+        *_systems(roles, kinds),
         *_cache_marks(body, contents),
     ]
-    if items[0].get("role") == "assistant" and not any(kind(block) == "compaction" for block in contents[0]):
+    if roles[0] == "assistant" and "compaction" not in kinds[0]:
         found.append(Violation("an-first", f"{FIELD}.0", 'messages: first message must use the "user" role'))
     if thinking.version(str(body.get("model") or "")) >= (4, 6) and _ends_with_text(turns[-1]):
         message = (
@@ -58,43 +69,54 @@ def check(body: Mapping[str, Any]) -> list[Violation]:
     return found
 
 
-def _turns(items: Sequence[Mapping[str, Any]], contents: Sequence[list[dict[str, Any]]]) -> list[_Turn]:
+def _turns(
+    roles: Sequence[str], contents: Sequence[list[dict[str, Any]]], kinds: Sequence[tuple[str, ...]]
+) -> list[_Turn]:
     turns: list[_Turn] = []
-    for index, (item, blocks) in enumerate(zip(items, contents, strict=True)):
-        role = str(item.get("role"))
-        if turns and turns[-1].role == role:
-            turns[-1].blocks.extend(blocks)
+    last = None
+    for index, (role, blocks, each) in enumerate(zip(roles, contents, kinds, strict=True)):
+        if role == last:
+            first, _, before, known = turns[-1]
+            turns[-1] = _Turn(first, role, [*before, *blocks], known + each)
         else:
-            turns.append(_Turn(index, role, list(blocks)))
+            turns.append(_Turn(index, role, blocks, each))
+        last = role
     return turns
 
 
-def _empty(items: Sequence[Mapping[str, Any]], contents: Sequence[Sequence[Any]]) -> Iterator[Violation]:
+def _empty(
+    items: Sequence[Mapping[str, Any]], contents: Sequence[Sequence[Any]], kinds: Sequence[tuple[str, ...]]
+) -> Iterator[Violation]:
     last = len(items) - 1
     for index, blocks in enumerate(contents):
-        where = f"{FIELD}.{index}"
-        if not blocks:
-            if items[index].get("role") == "user" or (items[index].get("role") == "assistant" and index != last):
-                yield Violation(
-                    "an-content-empty",
-                    where,
-                    f"{where}: all messages must have non-empty content except for the optional final assistant message",
+        if blocks is _ALONE:
+            text = items[index]["content"]
+            empty = not text or text.isspace()
+        elif blocks:
+            texts = [str(block.get("text")) for block, what in zip(blocks, kinds[index], strict=True) if what == "text"]
+            empty = "" in texts or (len(texts) == len(blocks) and not any(text.strip() for text in texts))
+        else:
+            role, where = items[index].get("role"), f"{FIELD}.{index}"
+            if role == "user" or (role == "assistant" and index != last):
+                message = (
+                    f"{where}: all messages must have non-empty content except for the optional final assistant message"
                 )
+                yield Violation("an-content-empty", where, message)
             continue
-        texts = [str(block.get("text")) for block in blocks if kind(block) == "text"]
-        if "" in texts or (
-            len(texts) == len(blocks) and not any(text.strip() for text in texts)
-        ):  # stackblitz/bolt.new#7426
-            yield Violation("an-text-empty", where, "messages: text content blocks must be non-empty")
+        if empty:  # stackblitz/bolt.new#7426
+            yield Violation("an-text-empty", f"{FIELD}.{index}", "messages: text content blocks must be non-empty")
 
 
 def _tools(turns: Sequence[_Turn]) -> Iterator[Violation]:
-    for number, turn in enumerate(turns):
+    rich = [number for number, turn in enumerate(turns) if turn.kinds is not _SAID[1]]
+    calls = {each: turns[each].ids("tool_use", "id") for each in rich if turns[each].role == "assistant"}
+    results = {each: turns[each].ids("tool_result", "tool_use_id") for each in rich if turns[each].role == "user"}
+    for number in rich:
+        turn, asked, answers = turns[number], calls.get(number, []), results.get(number, [])
         where = f"{FIELD}.{turn.first}"
-        after = turns[number + 1] if number + 1 < len(turns) else None
-        answered = after.ids("tool_result", "tool_use_id") if after is not None and after.role == "user" else []
-        asked = turn.ids("tool_use", "id") if turn.role == "assistant" else []
-        if missing := [call for call in asked if call not in answered]:  # OpenHands/OpenHands#7512
+        answered = results.get(number + 1, [])
+        if asked != answered and (missing := [call for call in asked if call not in answered]):
+            # OpenHands/OpenHands#7512
             yield Violation(
                 "an-unanswered",
                 where,
@@ -103,14 +125,12 @@ def _tools(turns: Sequence[_Turn]) -> Iterator[Violation]:
             )
         if len(asked) != len(set(asked)):
             yield Violation("an-dup-id", where, f"{where}: `tool_use` ids must be unique")
-        if turn.role == "user":
-            yield from _results(turn, turns[number - 1] if number else None)
+        if answers:
+            yield from _results(turn, answers, calls.get(number - 1, []))
 
 
-def _results(turn: _Turn, before: _Turn | None) -> Iterator[Violation]:
+def _results(turn: _Turn, answers: Sequence[str], known: Sequence[str]) -> Iterator[Violation]:
     where = f"{FIELD}.{turn.first}"
-    known = before.ids("tool_use", "id") if before is not None and before.role == "assistant" else []
-    answers = turn.ids("tool_result", "tool_use_id")
     for call in answers:
         if call not in known:  # openai/openai-agents-python#1797
             yield Violation(
@@ -125,7 +145,7 @@ def _results(turn: _Turn, before: _Turn | None) -> Iterator[Violation]:
             where,
             f"{where}: each tool_use must have a single result. Found multiple `tool_result` blocks with one id",
         )
-    if any(kind(block) != "tool_result" for block in turn.blocks[: len(answers)]):  # apify/tester-mcp-client#12
+    if any(what != "tool_result" for what in turn.kinds[: len(answers)]):  # apify/tester-mcp-client#12
         yield Violation(
             "an-result-first",
             where,
@@ -134,6 +154,10 @@ def _results(turn: _Turn, before: _Turn | None) -> Iterator[Violation]:
 
 
 def _server_tools(turns: Sequence[_Turn]) -> Iterator[Violation]:
+    if not any(
+        what in SERVER_CALLS or what.endswith("_tool_result") for what in {*chain(*[turn.kinds for turn in turns])}
+    ):
+        return
     called: set[str] = set()
     answered = [{str(b.get("tool_use_id")) for b in turn.blocks if _is_server_result(b)} for turn in turns]
     for number, turn in enumerate(turns):
@@ -166,18 +190,14 @@ def _is_server_result(block: Mapping[str, Any]) -> bool:
     return kind(block).endswith("_tool_result")
 
 
-def _systems(items: Sequence[Mapping[str, Any]], contents: Sequence[Sequence[Any]]) -> Iterator[Violation]:
+def _systems(roles: Sequence[str], kinds: Sequence[Sequence[str]]) -> Iterator[Violation]:
     """A system section follows a user turn (or a server tool's result), and precedes an assistant turn or ends the messages."""
-    roles = [str(item.get("role")) for item in items]
-    for index, role in enumerate(roles):
-        if role != "system" or not contents[index] or (index and roles[index - 1] == "system"):
+    for index in [index for index, role in enumerate(roles) if role == "system"]:
+        if not kinds[index] or (index and roles[index - 1] == "system"):
             continue
         after = next((other for other in roles[index:] if other != "system"), None)
         paused = (
-            index > 0
-            and roles[index - 1] == "assistant"
-            and bool(contents[index - 1])
-            and kind(contents[index - 1][-1]).endswith("_tool_result")
+            index > 0 and roles[index - 1] == "assistant" and "".join(kinds[index - 1][-1:]).endswith("_tool_result")
         )
         if index == 0 or not (roles[index - 1] == "user" or paused) or after not in (None, "assistant"):
             yield Violation(
@@ -188,7 +208,7 @@ def _systems(items: Sequence[Mapping[str, Any]], contents: Sequence[Sequence[Any
 
 
 def _ends_with_text(turn: _Turn) -> bool:
-    return turn.role == "assistant" and (not turn.blocks or kind(turn.blocks[-1]) in thinking.THINKING | {"text"})
+    return turn.role == "assistant" and (not turn.kinds or turn.kinds[-1] in thinking.THINKING | {"text"})
 
 
 def _manual_thinking(turns: Sequence[_Turn]) -> Iterator[Violation]:
@@ -213,7 +233,11 @@ def _manual_thinking(turns: Sequence[_Turn]) -> Iterator[Violation]:
 
 
 def _cache_marks(body: Mapping[str, Any], contents: Sequence[Sequence[Any]]) -> Iterator[Violation]:
-    marks = [mark for part in (body.get("tools"), body.get("system"), contents) for mark in _marks(part)]
+    marks = [mark for part in (body.get("tools"), body.get("system")) for mark in _marks(part)]
+    blocks = [*chain(*[each for each in contents if each is not _ALONE])]
+    within = nested(blocks)
+    if within is None or any("cache_control" in block for block in within):
+        marks += _marks(blocks)
     if len(marks) > MAX_CACHE_MARKS:  # github/copilot-cli#4185
         yield Violation(
             "an-cache-count",

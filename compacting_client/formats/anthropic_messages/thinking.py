@@ -7,7 +7,7 @@ with thinking); anthropics/claude-code#24087 (edited blocks); NousResearch/herme
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from compacting_client.formats.base import get, kind
@@ -56,17 +56,20 @@ def loop_is_open(roles: Sequence[str]) -> bool:
     return next((role for role in reversed(roles) if role != "system"), None) == "tool"
 
 
-def opening(roles: Sequence[str], blocks: Sequence[Sequence[Any]]) -> int | None:
-    """The assistant item that opens the tool loop which the history ends in, if it has to stay; None where every later one could open it."""
+def opening(roles: Sequence[str], blocks: Callable[[int], Sequence[Any]]) -> int | None:
+    """The assistant item that opens the tool loop which the history ends in, if it has to stay; None where every later one could open it.
+
+    ``blocks``: gives those of an item.
+    """
     if not loop_is_open(roles):
         return None
     first = len(roles)
     while first and roles[first - 1] in ("assistant", "tool", "system"):
         first -= 1
     steps = [index for index in range(first, len(roles)) if roles[index] == "assistant"]
-    if not steps or not starts_with_thinking(blocks[steps[0]]):
+    if not steps or not starts_with_thinking(blocks(steps[0])):
         return None
-    return None if all(starts_with_thinking(blocks[index]) for index in steps) else steps[0]
+    return None if all(starts_with_thinking(blocks(index)) for index in steps) else steps[0]
 
 
 def without_thinking(content: Any) -> list[Any] | None:

@@ -12,9 +12,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from compacting_client.formats import media
-from compacting_client.formats.base import as_dict
+from compacting_client.formats.base import as_dict, column
 
-__all__ = ["DATA", "camel", "field", "is_known", "kind_of", "media_tokens", "parts_of"]
+__all__ = [
+    "DATA",
+    "TEXT_ALONE",
+    "answers_alone",
+    "camel",
+    "field",
+    "is_known",
+    "kind_of",
+    "kinds_in",
+    "media_tokens",
+    "parts_of",
+]
 
 DATA = (
     "text",
@@ -49,12 +60,13 @@ def camel(name: str) -> str:
     return _LOWER.sub(lambda found: found[1].upper(), name)
 
 
+TEXT_ALONE: tuple[str, ...] = ("text",)
 _KINDS = {name: kind for kind in DATA for name in (kind, _snake(kind))}
 
 
 def field(value: Any, name: str) -> Any:
     """A field by its camelCase name, in either spelling; None where it is absent, or `value` is no mapping."""
-    if not isinstance(value, Mapping):
+    if type(value) is not dict and not isinstance(value, Mapping):
         return None
     fields = cast("Mapping[str, Any]", value)
     found = fields.get(name)
@@ -62,7 +74,10 @@ def field(value: Any, name: str) -> Any:
 
 
 def parts_of(content: Any) -> list[dict[str, Any]]:
-    """The parts of a content as plain dicts; a string is one text part."""
+    """The parts of a content as plain dicts; a string is one text part.  Not to be changed: they may be the caller's own list."""
+    parts = cast("dict[str, Any]", content).get("parts") if type(content) is dict else None
+    if type(parts) is list and set(map(type, cast("list[Any]", parts))) <= {dict}:
+        return cast("list[dict[str, Any]]", parts)
     parts = field(content, "parts")
     if isinstance(parts, str):
         return [{"text": parts}]
@@ -76,10 +91,34 @@ def parts_of(content: Any) -> list[dict[str, Any]]:
 
 def kind_of(part: Mapping[str, Any]) -> str:
     """The camelCase name of the data that a part holds; "" where it holds none that is known."""
-    for name, value in part.items():
-        if value is not None and name in _KINDS:
+    for name in part:
+        if name in _KINDS and part[name] is not None:
             return _KINDS[name]
     return ""
+
+
+def kinds_in(contents: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    """The kind of each part of each content; the very `TEXT_ALONE` where there is one part, of nothing but a text that is not empty."""
+    lists = column(contents, "parts")
+    parts: list[Any] = [
+        each[0] if kind is list and len(each) == 1 else None for each, kind in zip(lists, map(type, lists), strict=True)
+    ]
+    texts: list[Any] = [
+        part["text"] if kind is dict and len(part) == 1 and "text" in part else None
+        for part, kind in zip(parts, map(type, parts), strict=True)
+    ]
+    return [
+        TEXT_ALONE if text and type(text) is str else tuple(map(kind_of, parts_of(content)))
+        for text, content in zip(texts, contents, strict=True)
+    ]
+
+
+def answers_alone(content: Mapping[str, Any]) -> bool:
+    """Whether a content has nothing but responses without parts of their own, in the usual spelling."""
+    found = [part.get("functionResponse") for part in parts_of(content)]
+    return set(map(type, found)) == {dict} and not any(
+        "parts" in cast("dict[str, Any]", response) for response in found
+    )
 
 
 def is_known(part: Mapping[str, Any]) -> bool:

@@ -5,27 +5,36 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, cast
+from itertools import chain
+from typing import Any, cast
 
-from compacting_client.core.conversation import OTHER, SYSTEM, Contents, Conversation, ItemEdit, Message
+from compacting_client.core.conversation import SYSTEM, Conversation, ItemEdit, Message
 from compacting_client.core.edits import rendered
 from compacting_client.core.facts import asked_in
 from compacting_client.core.imprints import Imprint
-from compacting_client.core.plan import Plan
+from compacting_client.core.plan import Plan, between
 from compacting_client.core.tokens import dump
-from compacting_client.formats.base import Asked, Unreadable, Usage, as_dict, get, given
-from compacting_client.formats.gemini_contents.parts import camel, field, is_known, kind_of, media_tokens, parts_of
+from compacting_client.formats.base import Asked, Glance, Unreadable, Usage, as_dict, get, given
+from compacting_client.formats.gemini_contents.contents import (
+    MODEL,
+    PLAIN,
+    ROLES,
+    imprint,
+    look,
+    may_hold_media,
+    roles_of,
+)
+from compacting_client.formats.gemini_contents.pairs import Pairs
+from compacting_client.formats.gemini_contents.parts import camel, field, kind_of, kinds_in, parts_of
 
 __all__ = ["API", "FIELD", "asked", "held", "items_of", "read", "refused_binding", "usage", "write"]
 
 API = "gemini"
 FIELD = "contents"
 
-_MODEL = "model"
 _SYSTEM = "systemInstruction"
-_ROLES = {_MODEL: "assistant", "user": "user", "function": "user"}
+_PLAIN = {"functionCall": {"name", "args"}, "functionResponse": {"name", "response"}}
 _WRAPPERS = ({"result"}, {"output"})  # an object is wanted: that is where SDKs put what is none
-_MEDIA = ("inlineData", "fileData")
 
 
 def held(body: Mapping[str, Any]) -> str | None:
@@ -33,24 +42,22 @@ def held(body: Mapping[str, Any]) -> str | None:
     return "the server holds the history" if _setting(body, "cachedContent") else None
 
 
-def read(body: Mapping[str, Any], texts: Sequence[str | None] | None = None) -> Conversation:  # noqa: ARG001 - looked into anyway
+def read(body: Mapping[str, Any], texts: Sequence[str | None] | None = None) -> Conversation:  # noqa: ARG001 - they are in parts
     """The conversation of ``body["contents"]`` and the system instruction.  Raises Unreadable where it is no list of contents."""
     items = items_of(body)
-    parts = [parts_of(item) for item in items]
-    roles = [_role(item, each) for item, each in zip(items, parts, strict=True)]
-    pairs = _Pairs()
-    for index, each in enumerate(parts):
-        pairs.add(index, each, begins=index == 0 or roles[index - 1] != "assistant")
+    kinds = kinds_in(items)
+    roles = roles_of(items, kinds)
+    pairs = Pairs(items, kinds, roles)
     tools = _setting(body, "tools")
-    fixed = {index for index, each in enumerate(parts) if roles[index] == OTHER or not all(map(is_known, each))}
     return Conversation(
         api=API,
         model=str(body.get("model") or ""),
-        reader=_Reader({id(item): pairs.keys(index) for index, item in enumerate(items)}),
+        reader=_Reader(pairs),
         items=items,
         roles=roles,
-        look=partial(_look, items, roles, pairs, fixed),
-        counts=[_count(each) for each in parts],
+        look=partial(look, items, kinds, roles, pairs),
+        fits=Glance(items, kinds, media=partial(may_hold_media, items, kinds)),
+        plain=PLAIN,
         head=_head(_setting(body, "systemInstruction")),
         tools=tools if given(tools) and tools else None,
         schema=_schema(body),
@@ -58,23 +65,15 @@ def read(body: Mapping[str, Any], texts: Sequence[str | None] | None = None) -> 
     )
 
 
-def _look(items: Sequence[Any], roles: Sequence[str], pairs: _Pairs, fixed: set[int]) -> Contents:
-    # one turn of the model may be spread over several contents, as a chat keeps what was streamed
-    links = [(n - 1, n) for n in range(1, len(roles)) if roles[n - 1] == roles[n] == "assistant"]
-    return Contents.of([*map(_imprint, items)], pairs.calls, pairs.answers, links, fixed)
-
-
-def _imprint(item: Any) -> tuple[Imprint, int]:
-    """The imprint of a content, and the tokens of its media."""
-    light, tokens = _without_media(parts_of(item))
-    return dump({**item, "parts": light} if tokens else item), tokens
-
-
 def write(plan: Plan, conversation: Conversation, body: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of `body` without the contents that go; the rest are the caller's own objects."""
-    contents, edits, reader = _contents(body), plan.edits.by_item(), conversation.reader
+    contents, size = _contents(body), len(conversation)
+    if not plan.edits:
+        stay = between(plan.stretches, size)
+        return {**body, FIELD: [*chain.from_iterable(contents[start:stop] for start, stop in stay)]}
+    edits, reader = plan.edits.by_item(), conversation.reader
     sent: list[Any] = []
-    for index in plan.kept(len(conversation)):
+    for index in plan.kept(size):
         item = conversation.items[index] if index in edits else contents[index]  # a content may be a mere string
         sent.extend(rendered(reader, item, edits.get(index)))
     written = {**body, FIELD: sent}
@@ -119,8 +118,11 @@ def refused_binding(status: int | None, text: str) -> bool:  # noqa: ARG001 - th
 
 def items_of(body: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The contents as plain dicts; their parts may still be typed objects.  Raises Unreadable."""
+    contents = _contents(body)
+    if set(map(type, contents)) <= {dict}:
+        return list(contents)
     items: list[dict[str, Any]] = []
-    for index, content in enumerate(_contents(body)):
+    for index, content in enumerate(contents):
         item = {"parts": [{"text": content}]} if isinstance(content, str) else as_dict(content)
         if item is None:
             raise Unreadable(f"{FIELD}[{index}] is no content")
@@ -164,73 +166,6 @@ _snake_of = {
 }
 
 
-class _Call(NamedTuple):
-    """A call that waits for its response: its turn, its id where it has one, its tool, and what it is paired by."""
-
-    turn: int
-    id: str | None
-    name: str
-    key: str
-
-
-class _Pairs:
-    """Calls and responses, paired by id where both have one, else by name and order, as the API does it."""
-
-    def __init__(self) -> None:
-        self.calls: dict[int, list[str]] = {}
-        self.answers: dict[int, list[str]] = {}
-        self._waiting: list[_Call] = []
-        self._ids: set[str] = set()
-        self._turn = 0
-
-    def add(self, index: int, parts: Sequence[Mapping[str, Any]], *, begins: bool) -> None:
-        """One content; `begins`: a turn of calls in it is a new one."""
-        self._turn += begins
-        for part in parts:
-            what = kind_of(part)
-            if what == "functionCall":
-                self._ask(index, field(part, what))
-            elif what == "functionResponse":
-                self._answer(index, field(part, what))
-
-    def keys(self, index: int) -> tuple[Sequence[str], Sequence[str]]:
-        """What the calls and the responses of a content are paired by."""
-        return self.calls.get(index, ()), self.answers.get(index, ())
-
-    def _ask(self, index: int, call: Any) -> None:
-        asked = self.calls.setdefault(index, [])
-        own = field(call, "id")
-        key = str(own) if own else f"call_{index}_{len(asked)}"
-        asked.append(key)
-        self._ids.add(key)
-        self._waiting.append(_Call(self._turn, str(own) if own else None, str(field(call, "name")), key))
-
-    def _answer(self, index: int, response: Any) -> None:
-        given_ = self.answers.setdefault(index, [])
-        own = field(response, "id")
-        found = self._match(str(own) if own else None, str(field(response, "name")))
-        if found is not None:
-            self._waiting.remove(found)
-        given_.append(found.key if found is not None else str(own or f"response_{index}_{len(given_)}"))
-
-    def _match(self, own: str | None, name: str) -> _Call | None:
-        if own in self._ids:  # of a call that waits, or was answered already
-            return next((call for call in reversed(self._waiting) if call.id == own), None)
-        latest = [call for call in self._waiting if call.turn == self._waiting[-1].turn]
-        return next((call for call in latest if call.name == name), latest[0] if latest else None)
-
-
-def _role(item: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> str:
-    role = _ROLES.get(item.get("role") or "user", OTHER)
-    only_responses = bool(parts) and all(kind_of(part) == "functionResponse" for part in parts)
-    return "tool" if role == "user" and only_responses else role
-
-
-def _count(parts: Sequence[Mapping[str, Any]]) -> int:
-    responses = sum(kind_of(part) == "functionResponse" for part in parts)
-    return responses + 1 if responses < len(parts) else max(1, responses)
-
-
 def _head(system: Any) -> list[Message]:
     content = _system_content(system)
     return [{"role": SYSTEM, "content": _text(parts_of(content))}] if content is not None else []
@@ -255,13 +190,13 @@ def _text(parts: Sequence[Mapping[str, Any]]) -> Any:
 
 
 class _Reader:
-    """How one content is shown, weighed and told apart.  ``keys``: what its calls and responses are paired by, by the content's identity."""
+    """How one content is shown, weighed and told apart.  ``pairs``: what its calls and responses are paired by."""
 
-    def __init__(self, keys: Mapping[int, tuple[Sequence[str], Sequence[str]]]) -> None:
-        self._keys = keys
+    def __init__(self, pairs: Pairs) -> None:
+        self._pairs = pairs
 
     def neutral(self, item: Any) -> list[Message]:
-        calls, answers = (iter(keys) for keys in self._keys.get(id(item), ((), ())))
+        calls, answers = (iter(keys) for keys in self._pairs.keys(item))
         shown: list[Message] = []
         asked: list[dict[str, Any]] = []
         rest: list[dict[str, Any]] = []
@@ -275,18 +210,21 @@ class _Reader:
             else:
                 rest.append(part)
         if rest or asked or not shown:
-            role = _ROLES.get(item.get("role") or "user", "user")
+            role = ROLES.get(item.get("role") or "user", "user")
             message: Message = {"role": role, "content": _text(rest) if rest else None if asked else ""}
             shown.append({**message, "tool_calls": asked} if asked else message)
         return shown
 
-    def imprint(self, item: Any, role: str) -> tuple[Imprint, int]:  # noqa: ARG002 - no content is plain text
-        return _imprint(item)
+    def imprint(self, item: Any, role: str) -> tuple[Imprint, int]:
+        return imprint(item, role)
 
     def meaning(self, item: Any) -> Any:
         role = item.get("role")
         meant = [_meant(part) for part in parts_of(item)]
-        return {"parts": meant, "role": _MODEL if role == _MODEL else "user" if role in _ROLES else role or "user"}
+        told = MODEL if role == MODEL else "user" if role in ROLES else role or "user"
+        if len(meant) == 1 and told in ROLES and len(meant[0]) == 1 and type(meant[0].get("text")) is str:
+            return ROLES[told], meant[0]["text"]
+        return {"parts": meant, "role": told}
 
     def asked(self, item: Any) -> tuple[str, list[tuple[str, str, Any]]]:
         return asked_in(self.neutral(item)[-1])
@@ -359,6 +297,10 @@ def _result(response: Any, key: str) -> Message:
 
 def _meant(part: Mapping[str, Any]) -> dict[str, Any]:
     """A part in one spelling, without ids and empty fields; its text stays, be it empty."""
+    if len(part) == 1:  # a plain call or response, as most are
+        ((name, data),) = part.items()
+        if name in _PLAIN and type(data) is dict and data.keys() == _PLAIN[name] and all(part[name].values()):
+            return {name: data}
     return dict(_fields(part)) if kind_of(part) != "text" else {**dict(_fields(part)), "text": part["text"]}
 
 
@@ -370,22 +312,3 @@ def _fields(value: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         if isinstance(each, Mapping) and spelled not in ("args", "response"):  # those hold the caller's own names
             each = dict(_fields(cast("Mapping[str, Any]", each)))
         yield spelled, each
-
-
-def _without_media(parts: Sequence[dict[str, Any]]) -> tuple[list[Any], int]:
-    """The parts without the data of their media, those inside of responses too, and the tokens that it costs."""
-    light: list[Any] = []
-    tokens = 0
-    for part in parts:
-        what = kind_of(part)
-        if what in _MEDIA:
-            tokens += media_tokens(part)
-            light.append({name: None if camel(name) == what else value for name, value in part.items()})
-        elif what == "functionResponse" and (inside := parts_of(field(part, what))):
-            inner, cost = _without_media(inside)
-            tokens += cost
-            response = {**(as_dict(field(part, what)) or {}), "parts": inner}
-            light.append({name: response if camel(name) == what else value for name, value in part.items()})
-        else:
-            light.append(part)
-    return light, tokens

@@ -9,31 +9,22 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from compacting_client.formats.base import Violation
-from compacting_client.formats.gemini_contents.parts import field, is_known, kind_of, parts_of
+from compacting_client.formats.base import Violation, column
+from compacting_client.formats.gemini_contents.parts import TEXT_ALONE, field, is_known, kinds_in, parts_of
 from compacting_client.formats.gemini_contents.reading import FIELD, items_of
 
 __all__ = ["check", "signatures"]
 
 _VERSION = re.compile(r"gemini-(\d+)")
 _SIGNED_SINCE = 3
+_ROLES = frozenset({"user", "model", "function"})
 
 
 class _Turn(NamedTuple):
     first: int
     role: str
-    parts: list[dict[str, Any]]
-
-    def number(self, what: str) -> int:
-        return sum(kind_of(part) == what for part in self.parts)
-
-    @property
-    def calls(self) -> int:
-        return self.number("functionCall")
-
-    @property
-    def responses(self) -> int:
-        return self.number("functionResponse")
+    calls: int
+    responses: int
 
 
 def check(body: Mapping[str, Any]) -> list[Violation]:
@@ -41,10 +32,10 @@ def check(body: Mapping[str, Any]) -> list[Violation]:
     items = items_of(body)
     if not items:
         return [Violation("ge-empty", FIELD, "* GenerateContentRequest.contents: contents is not specified")]
-    contents = [parts_of(item) for item in items]
-    roles = [str(item.get("role") or "user") for item in items]
-    turns = _turns(roles, contents)
-    found = [*_shape(roles, contents), *_exchanges(turns), *_unsigned(str(body.get("model")), roles, contents)]
+    kinds = kinds_in(items)
+    roles = [str(role or "user") for role in column(items, "role")]
+    turns = _turns(roles, kinds)
+    found = [*_shape(roles, items, kinds), *_exchanges(turns), *_unsigned(str(body.get("model")), roles, items, kinds)]
     if turns[-1].role == "model":  # crewAIInc/crewAI#6973
         message = "Please ensure that single turn requests end with a user role or the role field is empty."
         found.append(Violation("ge-last", f"{FIELD}[{turns[-1].first}]", message))
@@ -73,27 +64,41 @@ def signs(model: str) -> bool:
     return found is not None and int(found[1]) >= _SIGNED_SINCE and "image" not in model
 
 
-def _turns(roles: Sequence[str], contents: Sequence[list[dict[str, Any]]]) -> list[_Turn]:
+def _turns(roles: Sequence[str], kinds: Sequence[Sequence[str]]) -> list[_Turn]:
     """Neighbours of one role joined; but a response never joins a plain user turn before it."""
     turns: list[_Turn] = []
-    for index, (role, parts) in enumerate(zip(roles, contents, strict=True)):
-        turn = _Turn(index, "user" if role == "function" else role, list(parts))
-        if turns and turns[-1].role == turn.role and (turns[-1].responses or not turn.responses):
-            turns[-1].parts.extend(parts)
+    last, answered = None, 0
+    for index, (role, each) in enumerate(zip(roles, kinds, strict=True)):
+        if role == "function":
+            role = "user"
+        calls, responses = (
+            (0, 0) if each is TEXT_ALONE else (each.count("functionCall"), each.count("functionResponse"))
+        )
+        if role == last and (answered or not responses):
+            before = turns[-1]
+            turns[-1] = _Turn(before.first, role, before.calls + calls, before.responses + responses)
+            answered += responses
         else:
-            turns.append(turn)
+            turns.append(_Turn(index, role, calls, responses))
+            last, answered = role, responses
     return turns
 
 
-def _shape(roles: Sequence[str], contents: Sequence[Sequence[Mapping[str, Any]]]) -> Iterator[Violation]:
-    for index, (role, parts) in enumerate(zip(roles, contents, strict=True)):
+def _shape(
+    roles: Sequence[str], items: Sequence[Mapping[str, Any]], kinds: Sequence[Sequence[str]]
+) -> Iterator[Violation]:
+    for index, (role, each) in enumerate(zip(roles, kinds, strict=True)):
+        if each is TEXT_ALONE and role in _ROLES:
+            continue  # what most are
         where = f"{FIELD}[{index}]"
-        if role not in ("user", "model", "function"):
+        if role not in _ROLES:
             yield Violation("ge-role", where, "Please use a valid role: user, model.")
-        if not parts:  # anomalyco/opencode#17519
+        if not each:  # anomalyco/opencode#17519
             message = "Unable to submit request because it must include at least one parts field, which describes the prompt input."
             yield Violation("ge-parts", where, message)
-        for number, part in enumerate(parts):
+        if "" not in each:
+            continue
+        for number, part in enumerate(parts_of(items[index])):
             if not is_known(part):
                 at = f"{where}.parts[{number}]"
                 message = (
@@ -104,6 +109,8 @@ def _shape(roles: Sequence[str], contents: Sequence[Sequence[Mapping[str, Any]]]
 
 def _exchanges(turns: Sequence[_Turn]) -> Iterator[Violation]:
     for number, turn in enumerate(turns):
+        if not (turn.calls or turn.responses):
+            continue
         where = f"{FIELD}[{turn.first}]"
         before = turns[number - 1] if number else None
         after = turns[number + 1] if number + 1 < len(turns) else None
@@ -123,20 +130,22 @@ def _exchanges(turns: Sequence[_Turn]) -> Iterator[Violation]:
             yield Violation("ge-count", where, message)
 
 
-def _unsigned(model: str, roles: Sequence[str], contents: Sequence[Sequence[Mapping[str, Any]]]) -> Iterator[Violation]:
+def _unsigned(
+    model: str, roles: Sequence[str], items: Sequence[Mapping[str, Any]], kinds: Sequence[Sequence[str]]
+) -> Iterator[Violation]:
     """Gemini 3: after the last user message the first call of each step is signed (nanbingxyz/5ire#405)."""
     if not signs(model):
         return
-    calls = [[part for part in parts if kind_of(part) == "functionCall"] for parts in contents]
-    asked = [
-        index
-        for index, parts in enumerate(contents)
-        if roles[index] != "model" and any(kind_of(part) != "functionResponse" for part in parts)
-    ]
-    for index in range(asked[-1] + 1 if asked else 0, len(contents)):
-        joined = index > 0 and roles[index - 1] == "model" and calls[index - 1]
-        if roles[index] == "model" and calls[index] and not joined and not field(calls[index][0], "thoughtSignature"):
-            name = field(field(calls[index][0], "functionCall"), "name")
+    start = len(items)
+    while start and (roles[start - 1] == "model" or set(kinds[start - 1]) <= {"functionResponse"}):
+        start -= 1
+    for index in range(start, len(items)):
+        joined = index > 0 and roles[index - 1] == "model" and "functionCall" in kinds[index - 1]
+        if roles[index] != "model" or joined or "functionCall" not in kinds[index]:
+            continue
+        call = parts_of(items[index])[kinds[index].index("functionCall")]
+        if not field(call, "thoughtSignature"):
+            name = field(field(call, "functionCall"), "name")
             message = (
                 "Function call is missing a thought_signature in functionCall parts. This is required for tools to work "
                 f"correctly. Additional data, function call `default_api:{name}` , position {index + 1}."

@@ -10,7 +10,7 @@ import secrets
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, cast
 
@@ -27,7 +27,7 @@ from compacting_client.core.window import Window
 from compacting_client.counters import BY_PROVIDER
 from compacting_client.errors import BudgetError, PolicyError
 from compacting_client.events import CompactionRejected, CompactionSkipped, Event
-from compacting_client.formats.base import Format, Unreadable, drained, snapshot, texts_of, wire_json
+from compacting_client.formats.base import Format, PlainHistory, Unreadable, drained, plain_history, snapshot, wire_json
 from compacting_client.formats.explained import explained
 from compacting_client.policies import Policy
 from compacting_client.report import Report
@@ -53,10 +53,10 @@ def exchange(session: Session, wire: Format, body: Mapping[str, Any], counting: 
     Raises the SDK's own errors; BudgetError with ``on_unfit="raise"``; PolicyError with ``strict=True``.
     """
     started = time.perf_counter()
-    texts = texts_of(body.get(wire.FIELD))
-    body = drained(body, *((wire.FIELD,) if texts is None else ()), "tools", "system")
+    plain = plain_history(body.get(wire.FIELD))
+    body = drained(body, *((wire.FIELD,) if plain is None else ()), "tools", "system")
     request = _Request(session, wire, body, session.policy())
-    request.counting, request.texts = counting, texts
+    request.counting, request.plain = counting, plain
     try:
         response = yield from _ended(request.report, request.leave(started))
     finally:
@@ -106,7 +106,7 @@ class _Request:
         self.question: Question | None = None
         self.outcome: Outcome | None = None
         self.counting: Counting | None = None
-        self.texts: Sequence[str | None] | None = None
+        self.plain: PlainHistory | None = None
         self.has_failed = False
         self._last: tuple[Plan, dict[str, Any]] | None = None
 
@@ -199,6 +199,8 @@ class _Request:
         if self.outcome is not None and (self.outcome.plan or self.outcome.measured.known):
             self.followed.settle()
             self.outcome.release()  # an application may keep every response, and with it every report
+            if self.report.changed:
+                self.session.unread.add(self.report)
         return response
 
     def stop_preview(self) -> None:
@@ -226,7 +228,7 @@ class _Request:
     def _question(self, policy: Policy) -> Question:
         settings = self.session.settings
         try:
-            conversation = self.wire.read(self.body, self.texts)
+            conversation = self.wire.read(self.body, self.plain)
         except Exception as error:  # whatever shape nobody thought of: the provider says what is wrong with it
             raise Unreadable(str(error)) from error
         return Question(

@@ -19,8 +19,7 @@ __all__ = ["Log", "checked_logger"]
 
 _NAME = "compacting_client"
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-_STDLIB = logging.getLogger(_NAME)
-_STDLIB.addHandler(logging.NullHandler())  # or the stdlib would print warnings by itself
+logging.getLogger(_NAME).addHandler(logging.NullHandler())  # or the stdlib would print warnings by itself
 
 
 def checked_logger(logger: Any) -> Any:
@@ -44,7 +43,7 @@ class Log:
     def _logger(self) -> Any:
         if self._given is not None:
             return self._given
-        return structlog.get_logger(_NAME) if structlog.is_configured() else _STDLIB
+        return structlog.get_logger(_NAME) if structlog.is_configured() else logging.getLogger(_NAME)
 
     def hears(self, level: Level) -> bool:
         """Whether a record of this level could go anywhere; True where the logger does not tell."""

@@ -115,8 +115,8 @@ class Report:
 
     def settle(self) -> None:
         """Count now: what is counted holds no history any more."""
-        _ = self._figures, self._unchanged
-        self.exceeds = _fewer
+        left, _ = self._figures.tokens_after, self._unchanged
+        self.exceeds = lambda tokens: left > tokens
 
     def renew(self) -> None:
         """Count and build anew."""

@@ -165,7 +165,7 @@ class Session:
 
 
 class Unread:
-    """The reports of unchanged requests, whose figures nobody has read: they still hold the history.  Those before the last few are counted."""
+    """Reports whose figures nobody has read: they still hold what is not counted of the history.  Those before the last few are counted."""
 
     def __init__(self) -> None:
         self._waiting: deque[weakref.ref[Report]] = deque()

@@ -296,6 +296,7 @@ class Measure:
     def release(self) -> None:
         """Let go of the memo, which belongs to the client, and of what is as large as the history and needed no more."""
         self._recent = self._seen = None
+        self.trace.release()
         if isinstance(self._raw, Sizes):
             self._raw.release()
 

@@ -51,7 +51,7 @@ def _extended(measured: Measure, item: Any, edit: ItemEdit, texts: Sequence[Inse
         return None
     short = replace(edit, start=[_SHORT] * len(edit.start), end=[_SHORT] * len(edit.end))
     imprint, media = measured.conversation.reader.imprint(measured.conversation.reader.edited(item, short), OTHER)
-    if type(imprint) is not bytes:
+    if type(imprint) is not bytes or not imprint.startswith(b'{"'):  # a `repr`, of what is no JSON
         return None
     longer = sum([(units(each.text) if each.units is None else each.units) - units(_SHORT) for each in texts])
     return measured.scaled(of_length(utf16_length(imprint) + longer), media)

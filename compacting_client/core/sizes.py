@@ -38,13 +38,16 @@ class Sizes(Sequence[float]):
                 self.found[index] = size
 
     def release(self) -> None:
-        """Let go of the imprints of what is counted, but for those between the first and the last that are not."""
-        found = self.found
+        """Let go of the imprints of what is counted; another thread may count at the same time."""
+        found = self.found[:]
         if self._whole or None not in found:
             self._imprints = ()
-        else:
-            first, last = found.index(None), len(found) - found[::-1].index(None)
-            self._imprints = [*repeat("", first), *self._imprints[first:last]]
+            return
+        first, last = found.index(None), len(found) - found[::-1].index(None)
+        left = self._imprints[first:last]
+        if found.count(None) < last - first:
+            left = ["" if size is not None else each for each, size in zip(left, found[first:last], strict=True)]
+        self._imprints = [*repeat("", first), *left]
 
     def of(self, indexes: Sequence[int]) -> list[float]:
         """Those of some items."""
@@ -68,22 +71,24 @@ class Sizes(Sequence[float]):
         """All of them."""
         if not self._whole:
             self.of(range(len(self.found)))
-            self._whole = True
+            self._whole, self._imprints = True, ()
         return self.found
 
     def _fill(self, start: int, stop: int) -> None:
         """Count what is not counted of a stretch."""
+        imprints = self._imprints  # looked at before `found`: what is counted by then may be let go by another thread
         if self.found[start:stop].count(None) < stop - start:
-            self._fill_each([index for index in range(start, stop) if self.found[index] is None])
+            self._fill_each(range(start, stop))
             return
-        sizes = list(self._count(self._imprints[start:stop], self._roles[start:stop]))
+        sizes = list(self._count(imprints[start:stop], self._roles[start:stop]))
         for index, tokens in self._media.items():
             if start <= index < stop:
                 sizes[index - start] += tokens
-        self.found[start:stop] = sizes  # at once: a report may be read by several threads
+        self.found[start:stop] = sizes
 
     def _fill_each(self, indexes: Sequence[int]) -> None:
         imprints, roles, found, media = self._imprints, self._roles, self.found, self._media
+        indexes = [index for index in indexes if found[index] is None]
         sizes = self._count([imprints[index] for index in indexes], [roles[index] for index in indexes])
         for index, size in zip(indexes, sizes, strict=True):
             found[index] = size + media[index] if index in media else size

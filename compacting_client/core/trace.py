@@ -42,6 +42,12 @@ class Trace:
             self._sent[length] = hash((*self._chunks[:whole], self._chunk(whole * _AT_ONCE, length)))
         return self._sent[length]
 
+    def release(self) -> None:
+        """Let go of what is as large as the history; lengths that were asked for are known."""
+        self._chunks = []
+        for name in ("_hashes", "_rich"):
+            self.__dict__.pop(name, None)
+
     def _chunk(self, start: int, stop: int) -> int:
         rich = self._rich[bisect_left(self._rich, start) : bisect_left(self._rich, stop)]
         return hash((*self._hashes[start:stop], tuple(rich)))  # a text and the same bytes have one hash

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import overload
@@ -41,6 +42,11 @@ class Turns(Sequence[Sequence[int]]):
                 units += stays
         return Turns(units, starts)
 
+    def place(self, unit: int) -> int:
+        """The turn that a unit stands in, or would; -1 for one before all turns."""
+        at = bisect_right(self.units, unit) - 1
+        return bisect_right(self._ends, at, 0, len(self)) - 1
+
     def before(self, place: int) -> Sequence[int]:
         """The units of all turns before this one."""
         return self.units[: self._ends[place]]
@@ -51,7 +57,9 @@ class Turns(Sequence[Sequence[int]]):
     def __getitem__(self, place: slice) -> Turns: ...
     def __getitem__(self, place: int | slice) -> Sequence[int] | Turns:
         if isinstance(place, slice):
-            first, last, _ = place.indices(len(self))
+            first, last, step = place.indices(len(self))
+            if step != 1:
+                raise ValueError("turns in a row have no gaps")
             ends = self._ends[first : max(first, last) + 1]
             return Turns(self.units[ends[0] : ends[-1]], [end - ends[0] for end in ends[:-1]])
         at = place if place >= 0 else len(self) + place

@@ -94,6 +94,11 @@ class Sizes(Protocol):
         """Whether `total` is more than `limit`."""
         ...
 
+    @property
+    def by_estimate(self) -> bool:
+        """Whether sizes are whole numbers, and not the caller's own."""
+        ...
+
 
 class Known(Protocol):
     """How a conversation is recognised."""
@@ -218,8 +223,11 @@ class View:
         units, members = turns.units, self.conversation.exchanges.members
         joined = [members[unit] for unit in units if unit in members]
         start, stop = units[0], max(units[-1] + 1, joined[-1][-1] + 1 if joined else 0)
-        whole = all(each[-1] - each[0] < len(each) for each in joined)  # no unit is interrupted by another
-        if not whole or stop - start != len(units) + sum(map(len, joined)) - len(joined):
+        apart = all(each[-1] - each[0] < len(each) for each in joined)  # no unit is interrupted by another
+        # how fractions of a caller's counter are rounded depends on the order of their sums
+        if not (apart and self._measured.by_estimate) or stop - start != len(units) + sum(map(len, joined)) - len(
+            joined
+        ):
             weights = self.weights(units)
             return [sum([weights[unit] for unit in turn]) for turn in turns]
         sizes, ends = self._of(range(start, stop)), [*(turn[0] - start for turn in turns), stop - start]
@@ -253,11 +261,11 @@ class View:
             raise PolicyError(f"choose() returned {choice!r}; it must return a Choice or None")
         if unknown := choice.units.difference(self.units()):
             raise PolicyError(f"choose() named units that are not there: {sorted(unknown)}")
-        units: AbstractSet[int] = choice.units if choice.units.isdisjoint(self.pinned) else choice.units - self.pinned
+        units: AbstractSet[int] = choice.units - self.pinned
         texts = self.edits.inserted if choice.inserted is None else choice.inserted
         if self.conversation.opens_with_user and not any(each.side == "own" for each in texts):
             units = self.mended({*units})
-        return choice if units is choice.units else replace(choice, units=frozenset(units))
+        return replace(choice, units=frozenset(units))
 
     def ends(self, head: int, tail: int) -> tuple[set[int], set[int]]:
         """The units that the first `head` and the last `tail` neutral messages belong to, the system prompt being the first of them."""

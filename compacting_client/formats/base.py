@@ -20,6 +20,7 @@ __all__ = [
     "Asked",
     "Format",
     "Glance",
+    "PlainHistory",
     "TooLong",
     "Unreadable",
     "Usage",
@@ -31,8 +32,8 @@ __all__ = [
     "given",
     "kind",
     "nested",
+    "plain_history",
     "snapshot",
-    "texts_of",
     "whole",
     "wire_json",
 ]
@@ -85,8 +86,8 @@ class Format(Protocol):
         """Why this request is to be left alone (the server holds the history), or None."""
         ...
 
-    def read(self, body: Mapping[str, Any], texts: Sequence[str | None] | None = None) -> Conversation:
-        """The conversation of a request body; `texts`: what `texts_of` says of its history, where it was asked already.  Raises Unreadable."""
+    def read(self, body: Mapping[str, Any], plain: PlainHistory | None = None) -> Conversation:
+        """The conversation of a request body; `plain`: what `plain_history` says of it, where it was asked already.  Raises Unreadable."""
         ...
 
     def write(self, plan: Plan, conversation: Conversation, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -166,12 +167,20 @@ def drained(body: Mapping[str, Any], *fields: str) -> Mapping[str, Any]:
     return {**body, **once} if once else body
 
 
-def texts_of(items: Any) -> list[str | None] | None:
-    """The content of each item of a list, where all are dicts whose content is text or nothing; None for any other."""
-    if not isinstance(items, (list, tuple)) or set(map(type, cast("Sequence[Any]", items))) != {dict}:
+class PlainHistory(NamedTuple):
+    """A history of which all items are dicts whose content is text or nothing, in a list of our own: the caller's may change at any time."""
+
+    items: list[dict[str, Any]]
+    texts: list[str | None]
+
+
+def plain_history(value: Any) -> PlainHistory | None:
+    """What a field of a body holds, if that is such a history."""
+    items = list(cast("Sequence[Any]", value)) if isinstance(value, (list, tuple)) else []
+    if set(map(type, items)) != {dict}:
         return None
-    contents = column(cast("Sequence[dict[str, Any]]", items), "content")
-    return contents if set(map(type, contents)) <= _TEXT else None
+    texts = column(items, "content")
+    return PlainHistory(items, texts) if set(map(type, texts)) <= _TEXT else None
 
 
 def nested(items: Sequence[Any]) -> list[dict[str, Any]] | None:

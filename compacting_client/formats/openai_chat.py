@@ -19,6 +19,7 @@ from compacting_client.core.tokens import dump
 from compacting_client.formats import canonical, media, overflow
 from compacting_client.formats.base import (
     Glance,
+    PlainHistory,
     TooLong,
     Unreadable,
     Usage,
@@ -79,10 +80,10 @@ def held(body: Mapping[str, Any]) -> str | None:
     return "the provider is asked to compact" if asked or body.get("transforms") == ["middle-out"] else None
 
 
-def read(body: Mapping[str, Any], texts: Sequence[str | None] | None = None) -> Conversation:
+def read(body: Mapping[str, Any], plain: PlainHistory | None = None) -> Conversation:
     """The conversation of ``body["messages"]``: dicts or typed objects.  Raises Unreadable where it is no list of messages."""
-    items = _items(body) if texts is None else list(body[FIELD])
-    contents = column(items, "content") if texts is None else texts
+    items = _items(body) if plain is None else plain.items
+    contents = column(items, "content") if plain is None else plain.texts
     roles = column(items, "role")
     if not set(roles) <= _SAME:
         roles = [*map(_ROLES.get, roles, repeat(OTHER))]
@@ -93,7 +94,7 @@ def read(body: Mapping[str, Any], texts: Sequence[str | None] | None = None) -> 
         items=items,
         roles=roles,
         look=partial(_look, items, contents, roles),
-        fits=Glance(items, contents, plain=texts is not None),
+        fits=Glance(items, contents, plain=plain is not None),
         tools=next((body[name] for name in ("tools", "functions") if given(body.get(name))), None),
         schema=get(body.get("response_format"), "json_schema"),
     )

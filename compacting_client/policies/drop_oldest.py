@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import copy
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import KW_ONLY, dataclass, field
-from operator import itemgetter
+from itertools import chain
 from typing import Any
 
 from compacting_client.core.turns import Turns
@@ -135,10 +134,11 @@ def _oldest(view: View, turns: Turns, stays: AbstractSet[int], goal: float) -> t
     First the exchanges inside a turn; then its question and answer together, if all of it may go.  Sums are taken from the newest turn back, as
     far as the goal reaches: what is older goes uncounted.
     """
-    places = {bisect_right(turns, unit, key=itemgetter(0)) - 1 for unit in stays if turns and unit >= turns[0][0]}
+    places = {place for unit in stays if (place := turns.place(unit)) >= 0}
     held = {place: _held(view, turns[place], stays) for place in places if not stays.isdisjoint(turns[place])}
-    kept = {place: sum(view.weights(units).values()) for place, units in held.items()}
-    left = view.overhead + sum(kept.values())
+    weights = view.weights([*chain(*held.values())])
+    kept = {place: sum([weights[unit] for unit in units]) for place, units in held.items()}
+    left = view.overhead + sum(weights.values())
     for place, weight in _newest_first(view, turns):
         goes = weight - kept.get(place, 0)
         if left + goes > goal:

@@ -16,7 +16,18 @@ from compacting_client.core.tokens import dump
 from compacting_client.formats import canonical
 from compacting_client.formats.anthropic_messages import thinking
 from compacting_client.formats.anthropic_messages.contents import blocks_of, imprint, look, may_hold_media, role_of
-from compacting_client.formats.base import Asked, Glance, Unreadable, Usage, as_dict, column, get, given, kind
+from compacting_client.formats.base import (
+    Asked,
+    Glance,
+    PlainHistory,
+    Unreadable,
+    Usage,
+    as_dict,
+    column,
+    get,
+    given,
+    kind,
+)
 
 __all__ = ["API", "FIELD", "asked", "held", "items_of", "read", "usage", "write"]
 
@@ -35,10 +46,10 @@ def held(body: Mapping[str, Any]) -> str | None:
     return "the provider is asked to compact" if asked or given(body.get("compaction")) else None
 
 
-def read(body: Mapping[str, Any], texts: Sequence[str | None] | None = None) -> Conversation:
+def read(body: Mapping[str, Any], plain: PlainHistory | None = None) -> Conversation:
     """The conversation of ``body["messages"]`` and ``body["system"]``.  Raises Unreadable where it is no list of messages."""
-    items = items_of(body)
-    contents = column(items, "content") if texts is None else texts
+    items = items_of(body) if plain is None else plain.items
+    contents = column(items, "content") if plain is None else plain.texts
     roles = column(items, "role")
     for index, (role, content) in enumerate(zip(roles, contents, strict=True)):
         if role != "assistant" and (role != "user" or type(content) is not str):
@@ -52,7 +63,7 @@ def read(body: Mapping[str, Any], texts: Sequence[str | None] | None = None) -> 
         items=items,
         roles=roles,
         look=partial(look, items, contents, roles, manual=enabled),
-        fits=Glance(items, contents, plain=texts is not None, media=partial(may_hold_media, items)),
+        fits=Glance(items, contents, plain=plain is not None, media=partial(may_hold_media, items)),
         head=_head(body.get("system")),
         tools=body["tools"] if given(body.get("tools")) else None,
         schema=get(body.get("output_format") or get(body.get("output_config"), "format"), "schema"),

@@ -14,7 +14,7 @@ from compacting_client.core.facts import asked_in
 from compacting_client.core.imprints import Imprint
 from compacting_client.core.plan import Plan, between
 from compacting_client.core.tokens import dump
-from compacting_client.formats.base import Asked, Glance, Unreadable, Usage, as_dict, get, given
+from compacting_client.formats.base import Asked, Glance, PlainHistory, Unreadable, Usage, as_dict, get, given
 from compacting_client.formats.gemini_contents.contents import (
     MODEL,
     PLAIN,
@@ -42,7 +42,7 @@ def held(body: Mapping[str, Any]) -> str | None:
     return "the server holds the history" if _setting(body, "cachedContent") else None
 
 
-def read(body: Mapping[str, Any], texts: Sequence[str | None] | None = None) -> Conversation:  # noqa: ARG001 - they are in parts
+def read(body: Mapping[str, Any], plain: PlainHistory | None = None) -> Conversation:  # noqa: ARG001 - they are in parts
     """The conversation of ``body["contents"]`` and the system instruction.  Raises Unreadable where it is no list of contents."""
     items = items_of(body)
     kinds = kinds_in(items)

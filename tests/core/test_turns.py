@@ -7,11 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compacting_client.core.measure import Measure
+from compacting_client.core.measure import Measure, measure
 from compacting_client.core.plan import stretches
 from compacting_client.core.turns import Turns
 from compacting_client.core.view import View
 from compacting_client.formats import openai_chat
+from compacting_client.shell import ask
+from tests.driving import session
 
 
 def listed(turns: Turns) -> list[list[int]]:
@@ -88,3 +90,38 @@ def test_stretches_are_the_neighbours(places: set[int]) -> None:
     found = stretches(sorted(places))
     assert [place for start, stop in found for place in range(start, stop)] == sorted(places)
     assert all(one[1] < other[0] for one, other in pairwise(found))
+
+
+def asking(call: str) -> dict[str, Any]:
+    """An assistant's message with one call."""
+    function = {"name": "f", "arguments": "{}"}
+    return {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": call, "type": "function", "function": function}],
+    }
+
+
+def test_a_result_behind_the_next_question_weighs_in_the_turn_of_its_call() -> None:
+    """The stretch of a turn is not all of it, then."""
+    late = {"role": "tool", "tool_call_id": "c", "content": "x" * 400}
+    messages = [{"role": "user", "content": "a"}, asking("c"), {"role": "user", "content": "b"}, late]
+    view = View(Measure(openai_chat.read({"messages": messages})))
+    first, second = view.turn_weights(view.turns())
+    assert first > 100 > second
+    assert [first, second] == [view.weight(set(turn)) for turn in view.turns()]
+
+
+def test_fractions_are_summed_by_units() -> None:
+    """A caller's counter may give any number, and what is rounded in a sum depends on its order: it is that of units, then of turns."""
+    messages: list[dict[str, Any]] = []
+    for turn in range(30):
+        messages += [{"role": "user", "content": "x" * (turn % 7)}, asking(f"c{turn}")]
+        messages += [{"role": "tool", "tool_call_id": f"c{turn}", "content": "x" * (turn % 11)}]
+    counted = measure(
+        openai_chat.read({"messages": messages}), lambda message: len(message["content"] or "") * 0.1 + 0.3
+    )
+    view = View(ask(counted, session(None)))
+    units, turns = view.weights(), view.turns()
+    assert view.turn_weights(turns) == [sum([units[unit] for unit in turn]) for turn in turns]
+    assert [sum(view.sizes[3 * turn : 3 * turn + 3]) for turn in range(30)] != view.turn_weights(turns)

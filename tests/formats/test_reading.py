@@ -353,3 +353,22 @@ def test_other_iterables_are_histories_too(kind: Any) -> None:
     sent, report = leave(session(DropOldest(60, keep_head=0, keep_tail=1)), anthropic_messages, body)
     assert sent["messages"] == messages[2:]
     assert report.changed
+
+
+def test_a_history_that_grows_while_it_is_read_is_the_one_that_was_there() -> None:
+    """Another thread may append to the caller's list at any time: what came late is sent in the next request."""
+    messages = [
+        {"role": role, "content": f"{number} " + "word " * 20} for number in range(20) for role in ("user", "assistant")
+    ]
+    messages.append({"role": "user", "content": "and now?"})
+
+    class Late(DropOldest):
+        """Between the first look at the messages and the next one, there is one more."""
+
+        def sized(self, window: Any) -> Any:
+            messages.append({"role": "assistant", "content": "late"})
+            return super().sized(window)
+
+    sent, report = leave(session(Late(200)), openai_chat, {"messages": messages})
+    assert report.changed
+    assert sent["messages"][-1]["content"] == "and now?"

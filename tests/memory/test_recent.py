@@ -234,6 +234,20 @@ def test_one_shot_requests_are_not_held() -> None:
     assert not state.recent._seen
 
 
+def test_kept_reports_of_cuts_are_counted_in_the_end() -> None:
+    """What a cut dropped is counted when somebody asks; until then its report holds more than its account, so older ones are not left so."""
+    state = session(DropOldest(200))
+    kept = []
+    for number in range(40):
+        talk = [{"role": role, "content": f"{number} " + "word " * 40} for role in ("user", "assistant") * 6]
+        _, report = leave(state, openai_chat, {"messages": [*talk, {"role": "user", "content": "and now?"}]})
+        assert report.changed
+        kept.append(report)
+    assert sum("_figures" not in vars(report) for report in kept) < 20
+    assert all(report.tokens_before > 600 > report.tokens_after for report in kept)
+    assert all(len(report.dropped) > 5 for report in kept)
+
+
 def test_unread_reports_let_their_histories_go() -> None:
     """However many reports an application keeps, a few of them hold a history; all have their figures."""
     state, kept, alive = session(DropOldest(10**9)), list[Any](), list[Any]()

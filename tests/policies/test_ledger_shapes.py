@@ -7,7 +7,7 @@ import pytest
 
 from compacting_client import Chain, Ledger
 from compacting_client.formats import anthropic_messages, gemini_contents, openai_chat
-from tests.driving import Body, found, history_of, leave, session
+from tests.driving import Body, found, history_of, leave, session, size
 from tests.policies.ledgers import asks, body_of, call, distinct, gives, hop, ledger, loop, ours, says, user
 from tests.strategies import SHAPES, to_anthropic, to_gemini
 
@@ -126,3 +126,12 @@ def test_what_another_policy_put_in_stays() -> None:
     for more in range(3):
         sent, _ = leave(state, openai_chat, body_of([*history, *loop(more, 50)]))
         assert str(sent).count("NOTE") == 1
+
+
+def test_a_question_that_is_no_json_is_counted_as_it_leaves() -> None:
+    """Where a key is no text, a message is counted by its `repr`, and so is the ledger in it."""
+    question = {"role": "user", "content": "\u5217\u8eca " * 20, "meta": {(1, 2): 3}}
+    steps = [each for n in range(12) for each in hop(f"c{n}", f'{n}\n"quoted" ' * 20, n=n)]
+    sent, report = ours(Ledger(keep_result_chars=20), [question, *steps])
+    assert report.changed
+    assert report.tokens_after == size(sent)

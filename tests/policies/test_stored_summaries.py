@@ -93,6 +93,22 @@ def test_one_in_what_is_new_is_known_as_any_other(shape: str) -> None:
 
 
 @each_shape
+def test_one_that_an_edit_put_into_the_older_part_is_known_too(shape: str) -> None:
+    """That a client looked through a history counts only as far as the next one has it in common."""
+    wire, to_body = SHAPES[shape]
+    state = session(policy_of(Writer(TEXT)))
+    leave(state, wire, to_body(talk(10)))
+    state = session(policy_of(writer := Writer("Another one.")), memory=state.settings.memory)
+    other = [{**each, "content": f"other {each['content']}"} for each in talk(10)]
+    leave(state, wire, to_body(other))
+    place = next(index for index in range(4, len(other)) if other[index]["role"] == "user")
+    other[place] = {"role": "user", "content": framed(TEXT)}
+    leave(state, wire, to_body([*other, *talk(6)[1:]]))
+    assert TEXT in str(writer.asked[-1].previous)
+    assert TEXT not in str(writer.asked[-1].messages)
+
+
+@each_shape
 def test_beside_a_question_it_leaves_the_question_a_question(shape: str) -> None:
     """The item holds both: it stays as a user turn, and is pinned as the last one."""
     wire, to_body = SHAPES[shape]

@@ -10,5 +10,5 @@ from bench import speed
 def test_speed(name: str, size: int, benchmark) -> None:
     """One work on one conversation, some rounds after a warm-up."""
     work = speed.works()[name](size)
-    benchmark.pedantic(work, rounds=max(7, 40_000 // size), warmup_rounds=2)
+    benchmark.pedantic(work, rounds=max(20, 100_000 // size), warmup_rounds=2)
     speed.timed[name, size] = benchmark.stats["min"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -76,7 +77,8 @@ class Answers:
         found = list[Report]()
         for wire in wires:
             told = Answer({})
-            told.add(wire, value)
+            with suppress(TypeError, AttributeError, ValueError):  # it may be anything
+                told.add(wire, value)
             reports = [each for ref in self._kept.keyrefs() if (each := ref()) is not None] if any(told.calls()) else []
             found += [each for each in reports if (kept := self._kept.get(each)) is not None and kept.is_of(told)]
         return found[0] if len(found) == 1 else None

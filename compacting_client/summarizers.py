@@ -60,6 +60,7 @@ class Call:
 
     def __init__(self, step: Summarise, work: Callable[[Callable[[], None]], Any] | None = None) -> None:
         self._step, self._started, self._waits = _told_by(step), time.perf_counter(), work is not None
+        self._made = self._started
         self._found: list[Any] = []
         self._thread = threading.Thread(
             target=self._work,
@@ -80,7 +81,9 @@ class Call:
 
     def over(self) -> bool:
         """Whether it is made, or its time is over."""
-        return bool(self._found) or (not self._waits and time.perf_counter() - self._started > self._step.timeout)
+        now = time.perf_counter()
+        late = now - self._made > _at_most(self._step) if self._waits else now - self._started > self._step.timeout
+        return bool(self._found) or late
 
     def wait(self) -> None:
         """Until it is over."""
@@ -107,10 +110,16 @@ class AsyncCall:
         self._task = asyncio.ensure_future(work(self._begin))  # and no `wait_for`, which makes a task of its own
         # a loop that is closed without a word to its tasks is no reason for a warning about one that nobody waits for
         self._task._log_destroy_pending = False  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+        self._limit(self._task, _at_most(step))
 
     def _begin(self) -> None:
-        timer = self._task.get_loop().call_later(self._step.timeout, self._give_up)
-        self._task.add_done_callback(lambda _: timer.cancel())
+        task = asyncio.current_task()  # a loop may begin it before `__init__` knows it
+        if task is not None:
+            self._limit(task, self._step.timeout)
+
+    def _limit(self, task: asyncio.Future[Any], seconds: float) -> None:
+        timer = task.get_loop().call_later(seconds, self._give_up)
+        task.add_done_callback(lambda _: timer.cancel())
 
     def _give_up(self) -> None:
         self._late = True
@@ -133,6 +142,11 @@ class AsyncCall:
             return None
         loop.call_soon_threadsafe(self._task.cancel)
         return self._task
+
+
+def _at_most(step: Summarise) -> float:
+    """Seconds for all of it: to wait for another worker's summary takes one `timeout`, to make one another; a store may hang."""
+    return 2 * step.timeout + _MOMENT
 
 
 def summarised(step: Summarise, attempts: Attempts) -> Summarised:

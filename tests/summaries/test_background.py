@@ -162,6 +162,56 @@ def test_a_late_summary_is_given_up() -> None:
     slow.let.set()
 
 
+class Hanging(memory.InProcess):
+    """A store whose first claim gets no answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.let, self.claims = threading.Event(), 0
+
+    def claim(self, *args: Any, **kwargs: Any) -> Any:
+        """As if the network had lost it."""
+        self.claims += 1
+        if self.claims == 1:
+            self.let.wait(20)
+        return super().claim(*args, **kwargs)
+
+
+def test_a_store_that_hangs_costs_one_summary_and_not_all() -> None:
+    """Nobody knows what became of the claim: after twice the time it is told as late, and tried again after five requests."""
+    store, events = Hanging(), EventCapture()
+    writing = lambda _: "They keep a log."  # noqa: E731
+    policy = Summarize(summarizer=writing, max_messages=20, keep_recent=4, background=True, timeout=0.05)
+    state = session(policy, memory=store, on_event=events)
+    for number in range(10):
+        leave(state, openai_chat, to_chat(talk(9)))
+        threading.Event().wait(1.3 if number == 0 else 0.05)
+    store.let.set()
+    assert [event.error for event in events.named("summary.failed")] == ["TimeoutError"]
+    assert events.named("summary.created")
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="eager tasks came with Python 3.12")
+async def test_a_task_may_run_before_anybody_knows_it() -> None:
+    """Under an eager task factory the summary is begun inside of the call that makes its task."""
+    asyncio.get_running_loop().set_task_factory(getattr(asyncio, "eager_task_factory"))  # noqa: B009 - unknown to older versions
+
+    async def writes(_: Any) -> str:
+        return "They keep a log."
+
+    events = EventCapture()
+    policy = Summarize(summarizer=writes, max_messages=20, keep_recent=4, background=True)
+    with Provider() as provider:
+        inner = openai.AsyncOpenAI(base_url=provider.openai_url, api_key="k")
+        client: Any = compacting(inner, policy, on_event=events)
+        for _ in range(3):
+            await client.chat.completions.create(model="m", messages=talk(9))
+            await asyncio.sleep(0.05)
+        await inner.close()
+    assert events.named("summary.created")
+    assert not events.named("summary.failed")
+
+
 def test_two_clients_on_one_store_make_one_summary() -> None:
     """Begun by both, beside their requests, for the same history: one makes it, the other is given its text, and tells of no summary of its own."""
     store, events = memory.InProcess(), EventCapture()

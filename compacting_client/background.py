@@ -6,15 +6,14 @@ import asyncio
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-from compacting_client.core.effects import Begun, Beside, Effect
+from compacting_client.core.effects import Begun, Beside
 from compacting_client.core.summaries import Summarised
 from compacting_client.summarizers import AsyncCall, Attempts, Call
 
-__all__ = ["Background", "adriven", "driven"]
+__all__ = ["Background"]
 
 _CONVERSATIONS, _EACH = 1_000, 100
 """So many are held at most; conversations that open alike share what is held for each."""
@@ -100,35 +99,3 @@ class Background:
         running = asyncio.get_running_loop()
         mine = [future for future in self.end() if future.get_loop() is running]
         await asyncio.gather(*mine, return_exceptions=True)
-
-
-def driven(steps: Generator[Effect, Any, Any], perform: Callable[[Any], Any]) -> Any:
-    """What comes of `steps`, each of which is performed; an error is thrown in where it was asked for."""
-    answer: Any = None
-    error: BaseException | None = None
-    while True:
-        try:
-            step = steps.throw(error) if error is not None else steps.send(answer)
-        except StopIteration as done:
-            return done.value
-        answer, error = None, None
-        try:
-            answer = perform(step)
-        except BaseException as raised:  # noqa: BLE001
-            error = raised
-
-
-async def adriven(steps: Generator[Effect, Any, Any], perform: Callable[[Any], Awaitable[Any]]) -> Any:
-    """The same, awaited."""
-    answer: Any = None
-    error: BaseException | None = None
-    while True:
-        try:
-            step = steps.throw(error) if error is not None else steps.send(answer)
-        except StopIteration as done:
-            return done.value
-        answer, error = None, None
-        try:
-            answer = await perform(step)
-        except BaseException as raised:  # noqa: BLE001 - a cancellation too
-            error = raised

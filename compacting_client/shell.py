@@ -10,7 +10,6 @@ from contextlib import suppress
 from typing import Any
 
 from compacting_client import account
-from compacting_client.background import adriven, driven
 from compacting_client.core.claims import UNCLAIMED, Claimed, once
 from compacting_client.core.effects import (
     Ask,
@@ -30,7 +29,7 @@ from compacting_client.errors import PolicyError
 from compacting_client.events import ContentDropped, ContentReused, Event
 from compacting_client.report import Report
 from compacting_client.session import Session
-from compacting_client.steps import Deliver, Finish, Send, Steps, Tell
+from compacting_client.steps import Deliver, Finish, Send, Step, Steps, Tell, adriven, driven
 from compacting_client.summarizers import NOT_ASKED, AsyncCall, Call, amade, asummarised, made, summarised
 
 __all__ = ["aask", "afinish", "arun", "ask", "finish", "run"]
@@ -40,34 +39,28 @@ Stored = Recall | Remember | Reuse | Claim | Publish | Release | Pause
 
 def run(steps: Steps, session: Session, send: Callable[[Any], Any], deliver: Callable[[Any, Report], None]) -> Any:
     """Drive `steps` on a sync client.  `send` sends a body; `deliver` ties a report to the response, and finishes it in time."""
-    answer: Any = None
-    error: BaseException | None = None
-    while True:
-        try:
-            step = steps.throw(error) if error is not None else steps.send(answer)
-        except StopIteration as done:
-            return done.value
-        answer, error = None, None
-        try:
-            match step:
-                case Send(body):
-                    answer = send(body)
-                case Deliver(response, report):
-                    deliver(response, report)
-                case Ask():
-                    answer = [_plain(step, _call(step, argument)) for argument in step.arguments]
-                case Tell() | Finish():
-                    for name, callback, event in _listeners(session, step):
-                        _guard(session, name, callback, event)
-                case Summarise():
-                    with session.unwatched():
-                        answer = NOT_ASKED if session.previews() else summarised(session.ready(step), session.attempts)
-                case Beside() | Unused():
-                    answer = _beside(session, step, _begun)
-                case Recall() | Remember() | Reuse() | Claim() | Publish() | Release() | Pause():
-                    answer = _stored(session, step)
-        except BaseException as raised:  # noqa: BLE001 - thrown in where the step was asked for, a cancellation too
-            error = raised
+
+    def perform(step: Step) -> Any:
+        match step:
+            case Send(body):
+                return send(body)
+            case Deliver(response, report):
+                deliver(response, report)
+            case Ask():
+                return [_plain(step, _call(step, argument)) for argument in step.arguments]
+            case Tell() | Finish():
+                for name, callback, event in _listeners(session, step):
+                    _guard(session, name, callback, event)
+            case Summarise():
+                with session.unwatched():
+                    return NOT_ASKED if session.previews() else summarised(session.ready(step), session.attempts)
+            case Beside() | Unused():
+                return _beside(session, step, _begun)
+            case Recall() | Remember() | Reuse() | Claim() | Publish() | Release() | Pause():
+                return _stored(session, step)
+        return None
+
+    return driven(steps, perform)
 
 
 async def arun(
@@ -77,38 +70,30 @@ async def arun(
     deliver: Callable[[Any, Report], Awaitable[None]],
 ) -> Any:
     """Drive `steps` on an async client; async callables are awaited, stores that may block run in a thread."""
-    answer: Any = None
-    error: BaseException | None = None
-    while True:
-        try:
-            step = steps.throw(error) if error is not None else steps.send(answer)
-        except StopIteration as done:
-            return done.value
-        answer, error = None, None
-        try:
-            match step:
-                case Send(body):
-                    answer = await send(body)
-                case Deliver(response, report):
-                    await deliver(response, report)
-                case Ask():
-                    answer = [await _acall(step, argument) for argument in step.arguments]
-                case Tell() | Finish():
-                    for name, callback, event in _listeners(session, step):
-                        await _aguard(session, name, callback, event)
-                case Summarise():
-                    with session.unwatched():
-                        answer = (
-                            NOT_ASKED
-                            if session.previews()
-                            else await asummarised(session.ready(step), session.attempts)
-                        )
-                case Beside() | Unused():
-                    answer = _beside(session, step, _abegun)
-                case Recall() | Remember() | Reuse() | Claim() | Publish() | Release() | Pause():
-                    answer = await _astored(session, step)
-        except BaseException as raised:  # noqa: BLE001
-            error = raised
+
+    async def perform(step: Step) -> Any:
+        match step:
+            case Send(body):
+                return await send(body)
+            case Deliver(response, report):
+                await deliver(response, report)
+            case Ask():
+                return [await _acall(step, argument) for argument in step.arguments]
+            case Tell() | Finish():
+                for name, callback, event in _listeners(session, step):
+                    await _aguard(session, name, callback, event)
+            case Summarise():
+                with session.unwatched():
+                    if session.previews():
+                        return NOT_ASKED
+                    return await asummarised(session.ready(step), session.attempts)
+            case Beside() | Unused():
+                return _beside(session, step, _abegun)
+            case Recall() | Remember() | Reuse() | Claim() | Publish() | Release() | Pause():
+                return await _astored(session, step)
+        return None
+
+    return await adriven(steps, perform)
 
 
 def ask(steps: Steps, session: Session) -> Any:

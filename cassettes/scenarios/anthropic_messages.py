@@ -10,8 +10,8 @@ import anthropic
 from anthropic import beta_async_tool, beta_tool
 
 from cassettes import journey
-from cassettes.scenarios.base import Outcome, Play, Scenario, Server, Texts, last_six
-from compacting_client import Chain, ClearToolResults, DropOldest, KeepTurns, Ledger, Summarize, control, presets
+from cassettes.scenarios.base import Outcome, Play, Scenario, Server, Texts, last_six, rewriting
+from compacting_client import Chain, DropOldest, KeepTurns, Summarize, control
 
 MODEL = journey.CLAUDE
 THINKS, BINDS = journey.THINKING
@@ -212,14 +212,5 @@ SCENARIOS = (
             summary_role="system",
         ),
     ),
-    _scenario("clear", atools, ClearToolResults(1, max_tokens=1300), texts=FOUND, stops=journey.LONG),
-    _scenario(
-        "clear-stream",
-        tools_streamed,
-        ClearToolResults(2, max_tokens=1300, clear_inputs=True),
-        texts=FOUND,
-        stops=journey.LONG,
-    ),
-    _scenario("ledger-stream", tools_streamed, Ledger(after_tool_results=3, keep_result_chars=60), texts=FOUND),
-    _scenario("managed", window, presets.managed(history_messages=4, history_chars=60), server="llmock", texts=None),
+    *rewriting(_scenario, atools, tools_streamed, window),
 )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from cassettes import journey
-from compacting_client import Report, compacting
+from compacting_client import ClearToolResults, Ledger, Report, compacting, presets
 
 Server = Literal["aimock", "llmock"]
 
@@ -97,6 +97,18 @@ class Scenario:
         # Google's client has its async half in `aio`, which does not keep it alive.
         async with getattr(client, "aio", client) as opened:
             await self.play(opened, outcome)
+
+
+def rewriting(make: Callable[..., Scenario], tools: Play, streamed: Play, window: Play) -> tuple[Scenario, ...]:
+    """Applications of one SDK under the policies that rewrite tool results: a tool loop, one that streams, and a chat near the server's window."""
+    found: dict[str, Any] = {"texts": (journey.FOUND,)}
+    long: dict[str, Any] = {**found, "stops": journey.LONG}
+    return (
+        make("clear", tools, ClearToolResults(1, max_tokens=1300), **long),
+        make("clear-stream", streamed, ClearToolResults(2, max_tokens=1300, clear_inputs=True), **long),
+        make("ledger-stream", streamed, Ledger(after_tool_results=3, keep_result_chars=60), **found),
+        make("managed", window, presets.managed(history_messages=4, history_chars=60), server="llmock", texts=None),
+    )
 
 
 def shortened(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

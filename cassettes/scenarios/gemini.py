@@ -8,8 +8,8 @@ from google import genai
 from google.genai import errors, types
 
 from cassettes import journey
-from cassettes.scenarios.base import Outcome, Play, Scenario, Server, Texts, shortened
-from compacting_client import Chain, ClearToolResults, DropOldest, KeepTurns, Ledger, Summarize, control, presets
+from cassettes.scenarios.base import Outcome, Play, Scenario, Server, Texts, rewriting, shortened
+from compacting_client import Chain, DropOldest, KeepTurns, Summarize, control
 
 MODEL = journey.GEMINI
 
@@ -176,14 +176,5 @@ SCENARIOS = (
         chats_streamed,
         Summarize(max_messages=None, token_budget=600, keep_recent=4, max_summary_tokens=100, target=0.8),
     ),
-    _scenario("clear", functions, ClearToolResults(1, max_tokens=1300), texts=FOUND, stops=journey.LONG),
-    _scenario(
-        "clear-stream",
-        tools_streamed,
-        ClearToolResults(2, max_tokens=1300, clear_inputs=True),
-        texts=FOUND,
-        stops=journey.LONG,
-    ),
-    _scenario("ledger-stream", tools_streamed, Ledger(after_tool_results=3, keep_result_chars=60), texts=FOUND),
-    _scenario("managed", window, presets.managed(history_messages=4, history_chars=60), server="llmock", texts=None),
+    *rewriting(_scenario, functions, tools_streamed, window),
 )

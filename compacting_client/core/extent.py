@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from compacting_client.core.ledger import Line, ledger_text
-from compacting_client.core.tokens import dump_all, units
+from compacting_client.core.tokens import dump_all, surplus, units
 
 __all__ = ["Extent", "Whole"]
 
@@ -37,8 +37,7 @@ def _in_json(parts: Sequence[str]) -> int:
     """UTF-16 units of some texts, each a part of a JSON string."""
     starts, added = range(0, len(parts), _AT_ONCE), len('"",')
     found = sum([len(dump_all(parts[start : start + _AT_ONCE])) + len(",") for start in starts]) - added * len(parts)
-    wide = [part for part in parts if not part.isascii()]
-    return found + sum([len(part.encode("utf-16-le")) // 2 - len(part.encode()) for part in wide])
+    return found + sum([surplus(part) for part in parts if not part.isascii()])
 
 
 class Whole:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 import orjson
 
-from compacting_client.core.tokens import dump, of_length, utf16_length
+from compacting_client.core.tokens import dump, of_length, surplus, utf16_length
 
 __all__ = ["CHAT", "FRAMES", "Imprint", "Plain", "size", "sizes"]
 
@@ -75,7 +75,7 @@ def size(imprint: Imprint, role: str, frames: Mapping[str, int] = FRAMES) -> int
         # what JSON escapes is ASCII, so the rest is as long as it is without
         for text in (imprint,) if type(imprint) is str else cast("tuple[str, str]", imprint):
             if not text.isascii():
-                units += len(text.encode("utf-16-le")) // 2 - len(text.encode())
+                units += surplus(text)
     except (TypeError, UnicodeEncodeError):  # lone surrogates
         units = utf16_length(dump(imprint))
     return of_length(units + (frames[role] if type(imprint) is str else _PAIR))

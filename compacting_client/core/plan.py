@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise
+from typing import TypeVar
 
 from compacting_client.core.edits import NO_EDITS, Edits
 
 __all__ = ["NOTHING", "Plan", "Stretch", "between", "runs", "stretches"]
+
+T = TypeVar("T")
 
 Stretch = tuple[int, int]
 """[start, stop)."""
@@ -33,9 +36,13 @@ class Plan:
         """`gone` as stretches [start, stop)."""
         return stretches(self.gone)
 
+    def without(self, items: Sequence[T]) -> list[T]:
+        """Those of some items, one for each index, that stay."""
+        return [*chain.from_iterable(items[start:stop] for start, stop in between(self.stretches, len(items)))]
+
     def kept(self, size: int) -> list[int]:
         """The indexes of the items that stay, of so many, ascending."""
-        return [index for start, stop in between(self.stretches, size) for index in range(start, stop)]
+        return self.without(range(size))
 
     def __bool__(self) -> bool:
         return bool(self.gone) or self.strip is not None or bool(self.edits)

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import orjson
 
-__all__ = ["dump", "dump_all", "estimate", "of_length", "units", "utf16_length"]
+__all__ = ["dump", "dump_all", "estimate", "of_length", "surplus", "units", "utf16_length"]
 
 _WITHIN = bytes(range(0x80, 0xC0))  # bytes of UTF-8 that begin no character
 _ASTRAL = bytes(range(0xF0, 0xF8))  # those that begin one of two UTF-16 units
@@ -88,9 +88,14 @@ def units(text: str) -> int:
     """UTF-16 units of a text's JSON.  What JSON escapes is ASCII, so the rest is as long as it is without."""
     try:
         found = len(orjson.dumps(text))
-        return found if text.isascii() else found - len(text.encode()) + len(text.encode("utf-16-le")) // 2
+        return found if text.isascii() else found + surplus(text)
     except (TypeError, UnicodeEncodeError):  # lone surrogates
         return utf16_length(dump(text))
+
+
+def surplus(text: str) -> int:
+    """UTF-16 units of a text, less its bytes in UTF-8.  Raises UnicodeEncodeError for lone surrogates."""
+    return len(text.encode("utf-16-le")) // 2 - len(text.encode())
 
 
 def of_length(length: int) -> int:

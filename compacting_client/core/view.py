@@ -221,6 +221,8 @@ class View:
     def turn_weights(self, turns: Turns) -> list[float]:
         """Tokens of each of some turns."""
         units, members = turns.units, self.conversation.exchanges.members
+        if not units:
+            return []
         joined = [members[unit] for unit in units if unit in members]
         start, stop = units[0], max(units[-1] + 1, joined[-1][-1] + 1 if joined else 0)
         apart = all(each[-1] - each[0] < len(each) for each in joined)  # no unit is interrupted by another
@@ -291,11 +293,11 @@ class View:
 
     def whole_turns(self, goal: float) -> set[int]:
         """The units of the oldest turns that may go whole, down to `goal` tokens."""
-        weights, left, found = self.weights(), self.total, set[int]()
-        for turn in self.turns():
+        left, found, turns = self.total, set[int](), self.turns()
+        for turn, weight in zip(turns, self.turn_weights(turns), strict=True):
             if left > goal and not self.pinned.intersection(turn):
                 found.update(turn)
-                left -= sum([weights[unit] for unit in turn])
+                left -= weight
         return found
 
     def inner(self, turn: Sequence[int]) -> Sequence[int]:

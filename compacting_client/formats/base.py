@@ -30,6 +30,7 @@ __all__ = [
     "drained",
     "get",
     "given",
+    "items_in",
     "kind",
     "nested",
     "plain_history",
@@ -165,6 +166,20 @@ def drained(body: Mapping[str, Any], *fields: str) -> Mapping[str, Any]:
             if any(new is not item for new, item in zip(listed, items, strict=True)):
                 once[name] = listed
     return {**body, **once} if once else body
+
+
+def items_in(body: Mapping[str, Any], field: str) -> list[dict[str, Any]]:
+    """The items of a history as plain dicts, in a list of our own; their blocks may still be typed objects.  Raises Unreadable."""
+    history = body.get(field)
+    if not isinstance(history, (list, tuple)):
+        raise Unreadable(f"{field} is no list")
+    history = cast("Sequence[Any]", history)
+    if set(map(type, history)) <= {dict}:
+        return list(history)
+    items = [as_dict(item) for item in history]
+    if None in items:
+        raise Unreadable(f"{field}[{items.index(None)}] is no message")
+    return cast("list[dict[str, Any]]", items)
 
 
 class PlainHistory(NamedTuple):

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import chain, repeat
+from itertools import repeat
 from typing import Any, cast
 
 from compacting_client.core.conversation import OTHER, SYSTEM, Contents, Conversation, ItemEdit, Message
 from compacting_client.core.edits import rendered
 from compacting_client.core.facts import asked_in
 from compacting_client.core.imprints import Imprint
-from compacting_client.core.plan import Plan, between
+from compacting_client.core.plan import Plan
 from compacting_client.core.tokens import dump
 from compacting_client.formats import canonical, media, overflow
 from compacting_client.formats.base import (
@@ -28,6 +28,7 @@ from compacting_client.formats.base import (
     column,
     get,
     given,
+    items_in,
     kind,
     whole,
 )
@@ -82,7 +83,7 @@ def held(body: Mapping[str, Any]) -> str | None:
 
 def read(body: Mapping[str, Any], plain: PlainHistory | None = None) -> Conversation:
     """The conversation of ``body["messages"]``: dicts or typed objects.  Raises Unreadable where it is no list of messages."""
-    items = _items(body) if plain is None else plain.items
+    items = items_in(body, FIELD) if plain is None else plain.items
     contents = column(items, "content") if plain is None else plain.texts
     roles = column(items, "role")
     if not set(roles) <= _SAME:
@@ -147,8 +148,7 @@ def write(plan: Plan, conversation: Conversation, body: Mapping[str, Any]) -> di
     """A copy of `body` without the items that go; the rest are the caller's own objects."""
     messages, size = body[FIELD], len(conversation)
     if not plan.edits:
-        stay = between(plan.stretches, size)
-        return {**body, FIELD: [*chain.from_iterable(messages[start:stop] for start, stop in stay)]}
+        return {**body, FIELD: plan.without(messages[:size])}
     edits, reader = plan.edits.by_item(), conversation.reader
     sent = [item for index in plan.kept(size) for item in rendered(reader, messages[index], edits.get(index))]
     return {**body, FIELD: with_system(reader, sent, plan.edits.system) if plan.edits.system else sent}
@@ -339,17 +339,6 @@ def _messages(body: Mapping[str, Any]) -> Sequence[Any]:
     if not isinstance(messages, (list, tuple)):
         raise Unreadable(f"{FIELD} is no list")
     return cast("Sequence[Any]", messages)
-
-
-def _items(body: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The messages as plain dicts, in a list of our own: the caller's may change before a report is read."""
-    messages = _messages(body)
-    if set(map(type, messages)) <= {dict}:
-        return list(messages)
-    items = [as_dict(message) for message in messages]
-    if None in items:
-        raise Unreadable(f"{FIELD}[{items.index(None)}] is no message")
-    return cast("list[dict[str, Any]]", items)
 
 
 def _has_unknown_part(parts: Sequence[Any]) -> bool:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import chain
 from typing import Any, cast
 
 from compacting_client.core.conversation import SYSTEM, Conversation, ItemEdit, Message
 from compacting_client.core.edits import rendered
 from compacting_client.core.facts import asked_in
 from compacting_client.core.imprints import Imprint
-from compacting_client.core.plan import Plan, between
+from compacting_client.core.plan import Plan
 from compacting_client.core.tokens import dump
 from compacting_client.formats import canonical
 from compacting_client.formats.anthropic_messages import thinking
@@ -20,16 +19,16 @@ from compacting_client.formats.base import (
     Asked,
     Glance,
     PlainHistory,
-    Unreadable,
     Usage,
     as_dict,
     column,
     get,
     given,
+    items_in,
     kind,
 )
 
-__all__ = ["API", "FIELD", "asked", "held", "items_of", "read", "usage", "write"]
+__all__ = ["API", "FIELD", "asked", "held", "read", "usage", "write"]
 
 API = "anthropic-messages"
 FIELD = "messages"
@@ -48,7 +47,7 @@ def held(body: Mapping[str, Any]) -> str | None:
 
 def read(body: Mapping[str, Any], plain: PlainHistory | None = None) -> Conversation:
     """The conversation of ``body["messages"]`` and ``body["system"]``.  Raises Unreadable where it is no list of messages."""
-    items = items_of(body) if plain is None else plain.items
+    items = items_in(body, FIELD) if plain is None else plain.items
     contents = column(items, "content") if plain is None else plain.texts
     roles = column(items, "role")
     for index, (role, content) in enumerate(zip(roles, contents, strict=True)):
@@ -77,8 +76,7 @@ def write(plan: Plan, conversation: Conversation, body: Mapping[str, Any]) -> di
     """A copy of `body` without the items that go; kept blocks are the caller's own objects."""
     messages, size = body[FIELD], len(conversation)
     if not plan.edits and plan.strip is None:
-        stay = between(plan.stretches, size)
-        return {**body, FIELD: [*chain.from_iterable(messages[start:stop] for start, stop in stay)]}
+        return {**body, FIELD: plan.without(messages[:size])}
     start, stop = plan.strip or (0, 0)
     sent: list[Any] = []
     edits = plan.edits.by_item()
@@ -126,20 +124,6 @@ def asked(answer: Any) -> list[Asked]:
     return [
         Asked(get(each, "id"), get(each, "name"), get(each, "input")) for each in blocks if kind(each) == "tool_use"
     ]
-
-
-def items_of(body: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The messages as plain dicts; their blocks may still be typed objects.  Raises Unreadable."""
-    messages = body.get(FIELD)
-    if not isinstance(messages, (list, tuple)):
-        raise Unreadable(f"{FIELD} is no list")
-    messages = cast("Sequence[Any]", messages)
-    if set(map(type, messages)) <= {dict}:
-        return list(messages)
-    items = [as_dict(message) for message in messages]
-    if None in items:
-        raise Unreadable(f"{FIELD}[{items.index(None)}] is no message")
-    return cast("list[dict[str, Any]]", items)
 
 
 def _head(system: Any) -> list[Message]:

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, cast
 
 from compacting_client.formats.anthropic_messages import thinking
 from compacting_client.formats.anthropic_messages.contents import SERVER_CALLS, opened
-from compacting_client.formats.anthropic_messages.reading import FIELD, items_of
-from compacting_client.formats.base import Violation, as_dict, column, get, kind, nested
+from compacting_client.formats.anthropic_messages.reading import FIELD
+from compacting_client.formats.base import Violation, as_dict, column, get, items_in, kind, nested
 
 __all__ = ["check"]
 
@@ -41,7 +41,7 @@ class _Turn(NamedTuple):
 
 def check(body: Mapping[str, Any]) -> list[Violation]:
     """What the provider would refuse in this body; [] where nothing is.  Of a continued thread only the server knows the whole."""
-    items = items_of(body)
+    items = items_in(body, FIELD)
     if get(body.get("thread"), "type") == "continue":
         return []
     if not items:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain
 from typing import Any, cast
 
 from compacting_client.core.conversation import SYSTEM, Conversation, ItemEdit, Message
 from compacting_client.core.edits import rendered
 from compacting_client.core.facts import asked_in
 from compacting_client.core.imprints import Imprint
-from compacting_client.core.plan import Plan, between
+from compacting_client.core.plan import Plan
 from compacting_client.core.tokens import dump
 from compacting_client.formats.base import Asked, Glance, PlainHistory, Unreadable, Usage, as_dict, get, given
 from compacting_client.formats.gemini_contents.contents import (
@@ -69,8 +68,7 @@ def write(plan: Plan, conversation: Conversation, body: Mapping[str, Any]) -> di
     """A copy of `body` without the contents that go; the rest are the caller's own objects."""
     contents, size = _contents(body), len(conversation)
     if not plan.edits:
-        stay = between(plan.stretches, size)
-        return {**body, FIELD: [*chain.from_iterable(contents[start:stop] for start, stop in stay)]}
+        return {**body, FIELD: plan.without(contents[:size])}
     edits, reader = plan.edits.by_item(), conversation.reader
     sent: list[Any] = []
     for index in plan.kept(size):
